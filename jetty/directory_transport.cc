@@ -34,18 +34,4 @@ void DirectoryTransport::free_id(IdKind kind, uint32_t eid_index, uint32_t id) {
   runtime_->free_id(kind, eid_index, id);
 }
 
-void DirectoryTransport::list_queues(size_t most, std::vector<urma_ext_queue_t>* listed) const {
-  queues().append_to(listed, most);
-}
-
-void DirectoryTransport::list_segments(size_t most, std::vector<urma_ext_segment_t>* listed) const {
-  segments().visit([&](const Segment& segment) {
-    append_parts(describe(segment), parts(segment), most, listed);
-  });
-  imports().visit([&](uint64_t serial, const ImportedSegment& imported) {
-    append_parts(describe(serial, imported, imported.device(), imported.granted_access()),
-                 parts(imported), most, listed);
-  });
-}
-
 }  // namespace urma

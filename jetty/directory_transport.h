@@ -8,7 +8,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "jetty/peer_grants.h"
 #include "jetty/transport.h"
@@ -25,7 +24,7 @@ struct GrantRequest {
   Wanted wanted;
 };
 
-class DirectoryTransport : public Transport, public SegmentInspector {
+class DirectoryTransport : public Transport {
  public:
   DirectoryTransport(const urma_host& host, std::unique_ptr<Faults> faults)
       : Transport(host.service, std::move(faults)), runtime_(host.runtime()) {}
@@ -40,9 +39,6 @@ class DirectoryTransport : public Transport, public SegmentInspector {
   uint32_t uasid() const override { return runtime_->uasid(); }
   uint32_t take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) override;
   void free_id(IdKind kind, uint32_t eid_index, uint32_t id) override;
-
-  void list_queues(size_t most, std::vector<urma_ext_queue_t>* queues) const override;
-  void list_segments(size_t most, std::vector<urma_ext_segment_t>* segments) const override;
 
  private:
   Runtime* const runtime_;

@@ -21,12 +21,14 @@ class GrantedSegment : public ImportedSegment {
  public:
   using ImportedSegment::ImportedSegment;
 
+  // The grant in force of any segment of this provider; NULL for a registered one.
+  [[gnu::always_inline]] static const Grant* grant_of(const SegmentHandle& handle) {
+    // SYNC(grant): acquire pairs with the release in put_in_force().
+    return static_cast<const Grant*>(handle.grant_slot.load(std::memory_order_acquire));
+  }
   // The newest grant, which may no longer stand; NULL before the first. It stays while the segment
   // is imported.
-  const Grant* grant() const {
-    // SYNC(grant): acquire pairs with the release in publish().
-    return current_.load(std::memory_order_acquire);
-  }
+  [[gnu::always_inline]] const Grant* grant() const { return grant_of(*this); }
   // It was granted once, and that grant no longer stands.
   bool stale() const {
     const Grant* granted = grant();
@@ -63,9 +65,17 @@ class GrantedSegment : public ImportedSegment {
  protected:
   const Grant* publish(std::unique_ptr<const Grant> granted) URMA_REQUIRES(mutex_) {
     grants_.push_back(std::move(granted));
-    // SYNC(grant): release pairs with the acquire in grant().
-    current_.store(grants_.back().get(), std::memory_order_release);
+    put_in_force(grants_.back().get());
     return grants_.back().get();
+  }
+  // One of grants().
+  void put_in_force(const Grant* granted) URMA_REQUIRES(mutex_) {
+    // SYNC(grant): release pairs with the acquire in grant_of().
+    grant_slot.store(granted, std::memory_order_release);
+  }
+  // Requests in flight may use older ones.
+  const std::vector<std::unique_ptr<const Grant>>& grants() const URMA_REQUIRES(mutex_) {
+    return grants_;
   }
   // While nobody holds the segment.
   void drop_older_grants() URMA_REQUIRES(mutex_) {
@@ -73,8 +83,6 @@ class GrantedSegment : public ImportedSegment {
   }
 
  private:
-  std::atomic<const Grant*> current_{nullptr};
-  // Requests in flight may use older ones; the last is in force.
   std::vector<std::unique_ptr<const Grant>> grants_ URMA_GUARDED_BY(mutex_);
 };
 

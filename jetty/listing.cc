@@ -25,17 +25,29 @@ urma_ext_segment_t describe(const Segment& segment) {
   return described;
 }
 
-urma_ext_segment_t describe(uint64_t serial, const ImportedSegment& segment, const char* device,
-                            uint32_t access) {
+urma_ext_segment_t describe(uint64_t serial, const ImportedSegment& segment) {
   urma_ext_segment_t described = {};
-  copy_text(described.device, device);
+  copy_text(described.device, segment.device());
   described.handle = kImported | serial;
   described.va = segment.seg.ubva.va;
   described.len = segment.seg.len;
   described.token_id = segment.seg.token_id;
-  described.access = access;
+  described.access = segment.granted_access();
   described.imported = 1;
   return described;
+}
+
+// The public fields of a registered segment are the program's.
+std::vector<urma_ext_part_t> moved_part(const urma_target_seg_t& segment) {
+  const auto& handle = static_cast<const SegmentHandle&>(segment);
+  urma_ext_part_t whole = {segment.seg.ubva.va, segment.seg.len, URMA_EXT_PATH_COPIED,
+                           URMA_EXT_REASON_PEER};
+  if (handle.registered) {
+    const auto& own = static_cast<const Segment&>(handle);
+    whole.va = own.base;
+    whole.len = own.len;
+  }
+  return {whole};
 }
 
 void append_parts(const urma_ext_segment_t& segment, const std::vector<urma_ext_part_t>& parts,

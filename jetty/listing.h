@@ -29,8 +29,9 @@ void require_room(const std::vector<Record>& records, size_t added, size_t most)
 // Describes a registered segment, except how its parts are reached.
 urma_ext_segment_t describe(const Segment& segment);
 // The same for an imported one. Its handles are counted apart from those of registered ones.
-urma_ext_segment_t describe(uint64_t serial, const ImportedSegment& segment, const char* device,
-                            uint32_t access);
+urma_ext_segment_t describe(uint64_t serial, const ImportedSegment& segment);
+// The one part of any segment whose bytes a wire or a device moves: peers map nothing of it.
+std::vector<urma_ext_part_t> moved_part(const urma_target_seg_t& segment);
 // Lists a segment once for each part. Throws as require_room() does.
 void append_parts(const urma_ext_segment_t& segment, const std::vector<urma_ext_part_t>& parts,
                   size_t most, std::vector<urma_ext_segment_t>* segments);

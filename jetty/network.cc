@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "urma/base/error.h"
+#include "urma/base/ip.h"
 
 namespace urma {
 namespace {
@@ -16,19 +17,16 @@ constexpr uint32_t kIpv6Bits = 128;
 constexpr uint8_t kGroupBit = 1;  // of the first byte of a MAC address
 constexpr uint8_t kLocalBit = 2;
 
-bool is_zero(const urma_eid_t& eid) {
-  return std::all_of(std::begin(eid.raw), std::end(eid.raw),
-                     [](uint8_t byte) { return byte == 0; });
-}
-
-bool is_mapped_ipv4(const urma_eid_t& eid) {
-  return eid.in4.reserved == 0 && eid.in4.prefix == htonl(URMA_IPV4_MAP_IPV6_PREFIX);
-}
-
 }  // namespace
 
 bool same_eid(const urma_eid_t& a, const urma_eid_t& b) {
   return std::memcmp(a.raw, b.raw, sizeof(a.raw)) == 0;
+}
+
+std::string hex_of(const urma_eid_t& eid) {
+  std::string text;
+  for (const uint8_t byte : eid.raw) text += urma::format("{:02x}", byte);
+  return text;
 }
 
 // FNV-1a, folded to the width.
@@ -46,9 +44,10 @@ Mac mac_of(const urma_eid_t& eid) {
 }
 
 urma_net_addr_t address_of(const urma_eid_t& eid) {
-  if (is_zero(eid)) fail(URMA_EINVAL, "an EID of zeros has no address; pass the EID of a device");
+  if (is_zero(eid.raw))
+    fail(URMA_EINVAL, "an EID of zeros has no address; pass the EID of a device");
   urma_net_addr_t address = {};
-  if (is_mapped_ipv4(eid)) {
+  if (is_ipv4(eid)) {
     address.sin_family = AF_INET;
     address.in4.s_addr = eid.in4.addr;
     address.prefix_len = kIpv4Bits;
@@ -65,9 +64,7 @@ urma_eid_t eid_of(const urma_net_addr_t& address) {
   urma_eid_t eid = {};
   switch (address.sin_family) {
     case AF_INET:
-      eid.in4.prefix = htonl(URMA_IPV4_MAP_IPV6_PREFIX);
-      eid.in4.addr = address.in4.s_addr;
-      return eid;
+      return mapped(address.in4);
     case AF_INET6:
       std::memcpy(eid.raw, &address.in6, sizeof(eid.raw));
       return eid;

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 
 #include "urma_types.h"
 
@@ -22,6 +23,8 @@ urma_net_addr_t address_of(const urma_eid_t& eid);
 urma_eid_t eid_of(const urma_net_addr_t& address);
 
 bool same_eid(const urma_eid_t& a, const urma_eid_t& b);
+// All bytes, in hexadecimal.
+std::string hex_of(const urma_eid_t& eid);
 
 }  // namespace urma
 

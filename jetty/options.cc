@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
 // Reading the options of queues, as they are in effect.
-#include <algorithm>
 #include <cstring>
+#include <optional>
+#include <span>
 
 #include "jetty/queues.h"
 #include "urma/base/log.h"
+#include "urma_provider.h"
 
 namespace urma {
 namespace {
@@ -33,9 +35,7 @@ class Buffer {
 
   template <typename Value>
   urma_status_t put(const Value& value) const {
-    if (!fits(sizeof(value))) return URMA_EINVAL;
-    std::memcpy(data_, &value, sizeof(value));
-    return URMA_SUCCESS;
+    return copy(&value, sizeof(value));
   }
   urma_status_t put(const FullContext& context, uint32_t bytes) const {
     if (!fits(bytes)) return URMA_EINVAL;
@@ -43,13 +43,26 @@ class Buffer {
     std::memcpy(data_, &context, sizeof(context));
     return URMA_SUCCESS;
   }
-  urma_status_t refuse() const {
+  // The member that the option names: of the object's configuration, its option record, or the
+  // configuration of its send queue.
+  urma_status_t put_member(std::span<const opt_map_t> table, const void* cfg, const void* opt,
+                           const void* send_cfg = nullptr) const {
+    for (const opt_map_t& row : table) {
+      if (row.opt != option_) continue;
+      const void* of = row.tgt == TARGET_CFG ? cfg : row.tgt == TARGET_OPT ? opt : send_cfg;
+      return copy(static_cast<const char*>(of) + row.offset, row.size);
+    }
     URMA_LOG_LIMITED(ERR, "get_opt: option {:#x} is not one of this object; see urma_opcode.h",
                      option_);
     return URMA_EINVAL;
   }
 
  private:
+  urma_status_t copy(const void* value, size_t bytes) const {
+    if (!fits(bytes)) return URMA_EINVAL;
+    std::memcpy(data_, value, bytes);
+    return URMA_SUCCESS;
+  }
   bool fits(size_t bytes) const {
     if (bytes == length_) return true;
     URMA_LOG_LIMITED(ERR, "get_opt: len {} does not match option {:#x}; pass {}", length_, option_,
@@ -62,49 +75,21 @@ class Buffer {
   const uint32_t length_;
 };
 
-// The options that JFS and jetty share. `sender` is NULL while they are inactive.
-urma_status_t put_send_option(const Buffer& buffer, uint64_t option, const urma_jfs_cfg_t& cfg,
-                              const urma_jfs_opt_t& opt, uint32_t id, Sender* sender) {
-  const bool live = sender != nullptr;
+uint16_t index_of(uint64_t count) { return static_cast<uint16_t>(count); }
+
+// What only a live send queue knows of its options; nothing for others, and while it is inactive.
+std::optional<urma_status_t> put_live(const Buffer& buffer, uint64_t option, uint32_t id,
+                                      Sender* sender) {
+  if (sender == nullptr) return std::nullopt;
   switch (option) {
-    case URMA_JFS_DEPTH:
-      return buffer.put(cfg.depth);
-    case URMA_JFS_FLAG:
-      return buffer.put(cfg.flag);
-    case URMA_JFS_TRANS_MODE:
-      return buffer.put(cfg.trans_mode);
-    case URMA_JFS_PRIORITY:
-      return buffer.put(cfg.priority);
-    case URMA_JFS_MAX_SGE:
-      return buffer.put(cfg.max_sge);
-    case URMA_JFS_MAX_RSGE:
-      return buffer.put(cfg.max_rsge);
-    case URMA_JFS_MAX_INLINE_DATA:
-      return buffer.put(cfg.max_inline_data);
-    case URMA_JFS_RNR_RETRY:
-      return buffer.put(cfg.rnr_retry);
-    case URMA_JFS_ERR_TIMEOUT:
-      return buffer.put(cfg.err_timeout);
-    case URMA_JFS_BIND_JFC:
-      return buffer.put(cfg.jfc);
-    case URMA_JFS_USER_CTX:
-      return buffer.put(cfg.user_ctx);
-    case URMA_JFS_SQE_BASE_ADDR:
-      return buffer.put(opt.urma_jfs_sqe_base_addr);
     case URMA_JFS_ID:
-      return buffer.put(live ? id : opt.urma_jfs_id);
-    case URMA_JFS_DB_ADDR:
-      return buffer.put(opt.urma_jfs_db_addr);
-    case URMA_JFS_DB_STATUS:
-      return buffer.put(opt.urma_jfs_db_status);
+      return buffer.put(id);
     case URMA_JFS_PI:
-      return buffer.put(live ? static_cast<uint16_t>(sender->posted()) : opt.urma_jfs_pi);
-    case URMA_JFS_PI_TYPE:
-      return buffer.put(opt.urma_jfs_pi_type);
+      return buffer.put(index_of(sender->posted()));
     case URMA_JFS_CI:
-      return buffer.put(live ? static_cast<uint16_t>(sender->retired()) : opt.urma_jfs_ci);
+      return buffer.put(index_of(sender->retired()));
     default:
-      return buffer.refuse();
+      return std::nullopt;
   }
 }
 
@@ -128,38 +113,12 @@ urma_status_t Jfc::set_option(uint64_t option, void* /*value*/, uint32_t /*lengt
 
 urma_status_t Jfc::get_option(uint64_t option, void* value, uint32_t length) {
   const Buffer buffer(option, value, length);
-  switch (option) {
-    case URMA_JFC_DEPTH:
-      return buffer.put(jfc_cfg.depth);
-    case URMA_JFC_CEQN:
-      return buffer.put(jfc_cfg.ceqn);
-    case URMA_JFC_FLAG:
-      return buffer.put(jfc_cfg.flag);
-    case URMA_JFC_BIND_JFCE:
-      return buffer.put(jfc_cfg.jfce);
-    case URMA_JFC_USER_CTX:
-      return buffer.put(jfc_cfg.user_ctx);
-    case URMA_JFC_CQE_BASE_ADDR:
-      return buffer.put(urma_jfc_opt.urma_jfc_cqe_base_addr);
-    case URMA_JFC_ID:
-      return buffer.put(is_open() ? jfc_id.id : urma_jfc_opt.urma_jfc_id);
-    case URMA_JFC_DB_ADDR:
-      return buffer.put(urma_jfc_opt.urma_jfc_db_addr);
-    case URMA_JFC_DB_STATUS:
-      return buffer.put(urma_jfc_opt.urma_jfc_db_status);
-    case URMA_JFC_PI:
-      return buffer.put(urma_jfc_opt.urma_jfc_pi);
-    case URMA_JFC_PI_TYPE:
-      return buffer.put(urma_jfc_opt.urma_jfc_pi_type);
-    case URMA_JFC_CI:
-      return buffer.put(urma_jfc_opt.urma_jfc_ci);
-    case URMA_JFC_FULL_CTX: {
-      const uint32_t state = is_open() ? URMA_JFC_STATE_VALID : URMA_JFC_STATE_INVALID;
-      return buffer.put({jfc_id.id, jfc_cfg.depth, state, 0, 0, 0}, kJfcContextBytes);
-    }
-    default:
-      return buffer.refuse();
+  if (option == URMA_JFC_FULL_CTX) {
+    const uint32_t state = is_open() ? URMA_JFC_STATE_VALID : URMA_JFC_STATE_INVALID;
+    return buffer.put({jfc_id.id, jfc_cfg.depth, state, 0, 0, 0}, kJfcContextBytes);
   }
+  if (option == URMA_JFC_ID && is_open()) return buffer.put(jfc_id.id);
+  return buffer.put_member({JFC_OPT_TABLE, JFC_OPT_MAP_COUNT}, &jfc_cfg, &urma_jfc_opt);
 }
 
 urma_status_t Jfs::get_option(uint64_t option, void* value, uint32_t length) {
@@ -168,7 +127,8 @@ urma_status_t Jfs::get_option(uint64_t option, void* value, uint32_t length) {
   if (option == URMA_JFS_FULL_CTX) {
     return buffer.put(send_context(jfs_id.id, jfs_cfg, live), kSendContextBytes);
   }
-  return put_send_option(buffer, option, jfs_cfg, urma_jfs_opt, jfs_id.id, live);
+  if (const auto put = put_live(buffer, option, jfs_id.id, live)) return *put;
+  return buffer.put_member({JFS_OPT_TABLE, JFS_OPT_MAP_COUNT}, &jfs_cfg, &urma_jfs_opt);
 }
 
 urma_status_t Jfr::set_option(uint64_t option, void* value, uint32_t length) {
@@ -180,76 +140,31 @@ urma_status_t Jfr::set_option(uint64_t option, void* value, uint32_t length) {
 
 urma_status_t Jfr::get_option(uint64_t option, void* value, uint32_t length) {
   const Buffer buffer(option, value, length);
-  const bool live = active();
-  switch (option) {
-    case URMA_JFR_DEPTH:
-      return buffer.put(jfr_cfg.depth);
-    case URMA_JFR_FLAG:
-      return buffer.put(jfr_cfg.flag);
-    case URMA_JFR_TRANS_MODE:
-      return buffer.put(jfr_cfg.trans_mode);
-    case URMA_JFR_MAX_SGE:
-      return buffer.put(jfr_cfg.max_sge);
-    case URMA_JFR_MIN_RNR_TIMER:
-      return buffer.put(jfr_cfg.min_rnr_timer);
-    case URMA_JFR_BIND_JFC:
-      return buffer.put(jfr_cfg.jfc);
-    case URMA_JFR_TOKEN_VALUE:
-      return buffer.put(jfr_cfg.token_value);
-    case URMA_JFR_USER_CTX:
-      return buffer.put(jfr_cfg.user_ctx);
-    case URMA_JFR_RQE_BASE_ADDR:
-      return buffer.put(urma_jfr_opt.urma_jfr_rqe_base_addr);
-    case URMA_JFR_ID:
-      return buffer.put(live ? jfr_id.id : urma_jfr_opt.urma_jfr_id);
-    case URMA_JFR_DB_ADDR:
-      return buffer.put(urma_jfr_opt.urma_jfr_db_addr);
-    case URMA_JFR_DB_STATUS:
-      return buffer.put(urma_jfr_opt.urma_jfr_db_status);
-    case URMA_JFR_PI:
-      return buffer.put(live ? static_cast<uint16_t>(receiver().posted())
-                             : urma_jfr_opt.urma_jfr_pi);
-    case URMA_JFR_PI_TYPE:
-      return buffer.put(urma_jfr_opt.urma_jfr_pi_type);
-    case URMA_JFR_CI:
-      return buffer.put(live ? static_cast<uint16_t>(receiver().consumed())
-                             : urma_jfr_opt.urma_jfr_ci);
-    case URMA_JFR_FULL_CTX: {
-      FullContext context = {jfr_id.id, jfr_cfg.depth, URMA_JFR_STATE_RESET, 0, 0, 0};
-      if (live) {
-        context.state = receiver().state();
-        context.producer = receiver().posted();
-        context.consumer = receiver().consumed();
-      }
-      return buffer.put(context, kJfrContextBytes);
+  if (option == URMA_JFR_FULL_CTX) {
+    FullContext context = {jfr_id.id, jfr_cfg.depth, URMA_JFR_STATE_RESET, 0, 0, 0};
+    if (active()) {
+      context.state = receiver().state();
+      context.producer = receiver().posted();
+      context.consumer = receiver().consumed();
     }
-    default:
-      return buffer.refuse();
+    return buffer.put(context, kJfrContextBytes);
   }
+  if (active() && option == URMA_JFR_ID) return buffer.put(jfr_id.id);
+  if (active() && option == URMA_JFR_PI) return buffer.put(index_of(receiver().posted()));
+  if (active() && option == URMA_JFR_CI) return buffer.put(index_of(receiver().consumed()));
+  return buffer.put_member({JFR_OPT_TABLE, JFR_OPT_MAP_COUNT}, &jfr_cfg, &urma_jfr_opt);
 }
 
 urma_status_t Jetty::get_option(uint64_t option, void* value, uint32_t length) {
   const Buffer buffer(option, value, length);
   Sender* live = active() ? &sender() : nullptr;
-  switch (option) {
-    case URMA_JETTY_ID:
-      return buffer.put(live != nullptr ? jetty_id.id : jetty_cfg.id);
-    case URMA_JETTY_FLAG:
-      return buffer.put(jetty_cfg.flag);
-    case URMA_JETTY_BIND_JFR:
-      return buffer.put(jetty_cfg.shared.jfr);
-    case URMA_JETTY_BIND_RX_JFC:
-      return buffer.put(jetty_cfg.shared.jfc);
-    case URMA_JETTY_BIND_JTG:
-      return buffer.put(jetty_cfg.jetty_grp);
-    case URMA_JETTY_USER_CTX:
-      return buffer.put(jetty_cfg.user_ctx);
-    case URMA_JETTY_FULL_CTX:
-      return buffer.put(send_context(jetty_id.id, jetty_cfg.jfs_cfg, live), kSendContextBytes);
-    default:
-      return put_send_option(buffer, option, jetty_cfg.jfs_cfg, urma_jetty_opt.jfs_opt, jetty_id.id,
-                             live);
+  if (option == URMA_JETTY_FULL_CTX) {
+    return buffer.put(send_context(jetty_id.id, jetty_cfg.jfs_cfg, live), kSendContextBytes);
   }
+  if (option == URMA_JETTY_ID && live != nullptr) return buffer.put(jetty_id.id);
+  if (const auto put = put_live(buffer, option, jetty_id.id, live)) return *put;
+  return buffer.put_member({JETTY_OPT_TABLE, JETTY_OPT_MAP_COUNT}, &jetty_cfg, &urma_jetty_opt,
+                           &jetty_cfg.jfs_cfg);
 }
 
 }  // namespace urma

@@ -6,6 +6,7 @@
 
 #include "jetty/network.h"
 #include "jetty/sender.h"
+#include "urma/base/guard.h"
 #include "urma/base/log.h"
 
 namespace urma {
@@ -26,6 +27,29 @@ Answer admits(const Endpoint& endpoint, uint32_t trans_mode, uint32_t token) {
   const bool same_mode = static_cast<uint32_t>(endpoint.trans_mode) == trans_mode;
   const bool bindable = endpoint.trans_mode != URMA_TM_RC || endpoint.bond != nullptr;
   return same_mode && bindable ? Answer::kAccepted : Answer::kWrongMode;
+}
+
+void Transport::list_segments(size_t most, std::vector<urma_ext_segment_t>* listed) const {
+  segments_.visit([&](const Segment& segment) {
+    append_parts(describe(segment), parts(segment), most, listed);
+  });
+  imports_.visit([&](uint64_t serial, const ImportedSegment& imported) {
+    append_parts(describe(serial, imported), parts(imported), most, listed);
+  });
+}
+
+void Transport::watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
+                           uint64_t target) {
+  if (watches() == nullptr) return;
+  service_->post([=, this, ended = ended()] {
+    if (*ended) return;
+    guarded(URMA_LOG_SITE, [&] { watches()->watch(watcher, kind, eid, id, target); });
+  });
+}
+
+void Transport::unwatch_peer(PeerWatcher* watcher, std::optional<uint64_t> target) {
+  if (watches() == nullptr) return;
+  service_->run([=, this] { watches()->unwatch(watcher, target); });
 }
 
 void Transport::end_service() { *ended_ = true; }

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "jetty/faults.h"
 #include "jetty/groups.h"
 #include "jetty/listing.h"
+#include "jetty/peer_watches.h"
 #include "jetty/receiver.h"
 #include "jetty/remote.h"
 #include "segment/segment.h"
@@ -28,14 +30,6 @@ namespace urma {
 
 class EventChannel;
 class Sender;
-
-// Is told when the process that owns a remote queue is gone.
-class PeerWatcher {
- public:
-  virtual ~PeerWatcher() = default;
-  // Service thread; `target` as it was given to watch_peer().
-  virtual void peer_gone(uint64_t target) = 0;
-};
 
 // A target, to be asked whether it exists and may be used.
 struct ProbeTarget {
@@ -56,7 +50,7 @@ struct WayRequest : ProbeTarget {
 // Whether a peer with this token may send to an endpoint in this mode.
 Answer admits(const Endpoint& endpoint, uint32_t trans_mode, uint32_t token);
 
-class Transport : public ProgressDomain {
+class Transport : public ProgressDomain, public SegmentInspector {
  public:
   // `faults`: as Faults::parse() returns them.
   explicit Transport(Service* service, std::unique_ptr<Faults> faults = nullptr)
@@ -68,9 +62,14 @@ class Transport : public ProgressDomain {
   GroupTable& groups() { return groups_; }
   // What tools are shown.
   QueueList& queues() { return queues_; }
-  const QueueList& queues() const { return queues_; }
   ImportList& imports() { return imports_; }
-  const ImportList& imports() const { return imports_; }
+  std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const override {
+    return moved_part(segment);
+  }
+  void list_queues(size_t most, std::vector<urma_ext_queue_t>* queues) const override {
+    queues_.append_to(queues, most);
+  }
+  void list_segments(size_t most, std::vector<urma_ext_segment_t>* segments) const override;
   // Becomes true on the service thread when this transport stops; for tasks that may run later.
   std::shared_ptr<const bool> ended() const { return ended_; }
   QueueSerials& queue_serials() { return queue_serials_; }
@@ -111,15 +110,15 @@ class Transport : public ProgressDomain {
   virtual void require_kind(const urma_jetty_id_t& /*id*/, urma_target_type_t /*type*/) {}
   // A hint: something will be sent to the target soon.
   virtual void connect_ahead(const RemoteQueue& target) = 0;
+  // The watches of the owners of queues; NULL: none is ever gone.
+  virtual PeerWatches* watches() { return nullptr; }
   // Watches the owner of (EID, id) for `watcher`, until it is gone or unwatch_peer(). Any thread;
   // `target` is only passed on.
-  virtual void watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
-                          uint64_t target) = 0;
-  // Returns when no call of the watcher is in progress. Call with no lock held that peer_gone()
-  // takes.
-  virtual void unwatch_peer(PeerWatcher* watcher) = 0;
-  // The same, only for what was given with `target`.
-  virtual void unwatch_peer(PeerWatcher* watcher, uint64_t target) = 0;
+  void watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
+                  uint64_t target);
+  // Returns when no call of the watcher is in progress; with a target, only what was given with it
+  // ends. Call with no lock held that peer_gone() takes.
+  void unwatch_peer(PeerWatcher* watcher, std::optional<uint64_t> target = std::nullopt);
   // The channel is about to end.
   virtual void forget_channel(EventChannel* /*channel*/) {}
 

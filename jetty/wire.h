@@ -176,11 +176,8 @@ class Wire {
   virtual void probe(const ProbeTarget& target, std::function<void(Answer)> answered) = 0;
   virtual void ask_grant(const GrantRequest& request,
                          std::function<void(Answer, const WireGrant&)> answered) = 0;
-  // Tells the watcher once nobody owns (EID, id) any more; see Transport::watch_peer. Any thread.
-  virtual void watch(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
-                     uint64_t target) = 0;
-  // `target` 0: all that it watches. Returns when no call of the watcher is in progress.
-  virtual void unwatch(PeerWatcher* watcher, uint64_t target) = 0;
+  // Told of the owners that are gone; NULL: none ever is.
+  virtual PeerWatches* watches() { return nullptr; }
   // Something will be sent to the target soon. Any thread.
   virtual void connect_ahead(const RemoteQueue& /*target*/) {}
   // Breaks the connection to the owner of the target, as a network does (URMA_FAULT). Any thread.

@@ -304,18 +304,4 @@ void WireTransport::probe(const ProbeTarget& target, std::function<void(Answer)>
   wire_->probe(target, std::move(answered));
 }
 
-// The public fields of a registered segment are the program's. A wire moves the bytes; nobody maps
-// them.
-std::vector<urma_ext_part_t> WireTransport::parts(const urma_target_seg_t& segment) const {
-  const auto& handle = static_cast<const SegmentHandle&>(segment);
-  urma_ext_part_t whole = {segment.seg.ubva.va, segment.seg.len, URMA_EXT_PATH_COPIED,
-                           URMA_EXT_REASON_PEER};
-  if (handle.registered) {
-    const auto& own = static_cast<const Segment&>(handle);
-    whole.va = own.base;
-    whole.len = own.len;
-  }
-  return {whole};
-}
-
 }  // namespace urma

@@ -125,20 +125,11 @@ class WireTransport final : public DirectoryTransport {
   void probe(const ProbeTarget& target, std::function<void(Answer)> answered) override;
   void connect_ahead(const RemoteQueue& target) override { wire_->connect_ahead(target); }
   void lose_connection(const RemoteQueue& target) override { wire_->lose_connection(target); }
-  void watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
-                  uint64_t target) override {
-    wire_->watch(watcher, kind, eid, id, target);
-  }
-  void unwatch_peer(PeerWatcher* watcher) override { wire_->unwatch(watcher, 0); }
-  void unwatch_peer(PeerWatcher* watcher, uint64_t target) override {
-    wire_->unwatch(watcher, target);
-  }
+  PeerWatches* watches() override { return wire_->watches(); }
   void watch_pending() override {
     wire_->asleep();
     Transport::watch_pending();
   }
-
-  std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const override;
 
  private:
   Wire* const wire_;

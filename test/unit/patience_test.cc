@@ -67,9 +67,9 @@ class PatienceTest : public ::testing::Test {
   ~PatienceTest() override { link_->stop(); }
 
   std::shared_ptr<Link> make_link(uint64_t patience_ms) {
-    return std::make_shared<Link>(&service_, &host_.runtime(), kName, region_.get(),
-                                  patience_ms * kNsPerMs,
-                                  Link::Calls{[this] { ++stops_; }, [] {}, [] {}});
+    return std::make_shared<Link>(
+        &service_, &host_.runtime(), kName, region_.get(), patience_ms * kNsPerMs,
+        Link::Calls{[this](const std::shared_ptr<Link>&) { ++stops_; }, [] {}, [] {}});
   }
 
   void ask() {

@@ -66,9 +66,6 @@ class WatchfulWire final : public Wire {
                  std::function<void(Answer, const WireGrant&)> answered) override {
     answered(Answer::kNoAccess, {});
   }
-  void watch(PeerWatcher* /*watcher*/, IdKind /*kind*/, const urma_eid_t& /*eid*/, uint32_t /*id*/,
-             uint64_t /*target*/) override {}
-  void unwatch(PeerWatcher* /*watcher*/, uint64_t /*target*/) override {}
 
   int made = 0;
   int ended_in_time = 0;

@@ -125,11 +125,11 @@ TEST_F(ControlSocketTest, AsksAnswersAndNoticesTheEnd) {
 
     // An id that no other run of this test has: the kernel chose the port.
     const uint32_t chosen = b.control->port();
-    service_.run([&] { b.control->reserve(IdKind::kJfr, chosen); });
-    EXPECT_TRUE(b.control->is_reserved(IdKind::kJfr, chosen));
+    service_.run([&] { b.control->names().reserve(IdKind::kJfr, 0, chosen); });
+    EXPECT_TRUE(b.control->names().reserved_elsewhere(IdKind::kJfr, chosen));
     EXPECT_EQ(a.connect(b, chosen), Answer::kAccepted);
-    service_.run([&] { b.control->release(IdKind::kJfr, chosen); });
-    EXPECT_FALSE(b.control->is_reserved(IdKind::kJfr, chosen));
+    service_.run([&] { b.control->names().unreserve(IdKind::kJfr, 0, chosen); });
+    EXPECT_FALSE(b.control->names().reserved_elsewhere(IdKind::kJfr, chosen));
     EXPECT_EQ(a.connect(b, chosen), Answer::kUnreachable);
 
     const PeerRef peer = b.ref(22);

@@ -14,7 +14,7 @@
 #include "test/verbs/control_party.h"
 #include "urma/base/id_blocks.h"
 #include "urma/providers/verbs/asking.h"
-#include "urma/providers/verbs/control_names.h"
+#include "urma/providers/verbs/control_ports.h"
 #include "urma/providers/verbs/peer_watches.h"
 
 namespace urma::verbs {
@@ -389,23 +389,23 @@ TEST_F(ControlTest, SomeLossEndsNoPeer) {
 TEST_F(ControlTest, ChosenIdsLeadToTheirOwner) {
   auto a = party(1, 11), b = party(2, 22), c = party(2, 23);
   // The same well-known ports, and the same id for another kind of queue.
-  b->control->reserve(IdKind::kJfr, 5);
-  c->control->reserve(IdKind::kJfr, 5 + 8192);
-  c->control->reserve(IdKind::kJetty, 5);
+  b->control->names().reserve(IdKind::kJfr, 0, 5);
+  c->control->names().reserve(IdKind::kJfr, 0, 5 + 8192);
+  c->control->names().reserve(IdKind::kJetty, 0, 5);
   EXPECT_EQ(probe(*a, *b, 5).owner, b->ref());
   EXPECT_EQ(probe(*a, *b, 5 + 8192).owner, c->ref());
   EXPECT_TRUE(probe(*a, *b, 6).is(Answer::kUnreachable));
-  b->control->release(IdKind::kJfr, 5);
+  b->control->names().unreserve(IdKind::kJfr, 0, 5);
   EXPECT_TRUE(probe(*a, *b, 5).is(Answer::kUnreachable));
   EXPECT_EQ(probe(*a, *b, 5 + 8192).owner, c->ref());
 }
 
 TEST_F(ControlTest, ChosenIdIsTakenOnce) {
   auto b = party(2, 22), c = party(2, 23), other_eid = party(3, 33);
-  b->control->reserve(IdKind::kJetty, 5);
+  b->control->names().reserve(IdKind::kJetty, 0, 5);
   const auto status_of_reserving = [](Party& party, uint32_t id) {
     try {
-      party.control->reserve(IdKind::kJetty, id);
+      party.control->names().reserve(IdKind::kJetty, 0, id);
       return 0;
     } catch (const Error& error) {
       return error.status();
@@ -416,7 +416,7 @@ TEST_F(ControlTest, ChosenIdIsTakenOnce) {
   EXPECT_EQ(status_of_reserving(*other_eid, 5), 0);
   EXPECT_EQ(status_of_reserving(*c, 0), URMA_EINVAL);
   EXPECT_EQ(status_of_reserving(*c, 65536), URMA_EINVAL);
-  b->control->release(IdKind::kJetty, 5);
+  b->control->names().unreserve(IdKind::kJetty, 0, 5);
   EXPECT_EQ(status_of_reserving(*c, 5), 0);
 }
 
@@ -425,51 +425,51 @@ TEST_F(ControlTest, IdsOfABlockLeadToItsOwner) {
   // As many as there can be of blocks that share their ports.
   std::vector<std::unique_ptr<Party>> owners;
   constexpr uint32_t kApart = 512;
-  for (uint32_t i = 0; i < kWellKnownPorts; ++i) {
+  for (uint32_t i = 0; i < kPortsOfId; ++i) {
     owners.push_back(party(2, 100 + i));
-    EXPECT_TRUE(owners.back()->control->claim_block(100 + kApart * i));
-    EXPECT_FALSE(owners.front()->control->claim_block(100 + kApart * i));
+    EXPECT_TRUE(owners.back()->control->names().claim(100 + kApart * i));
+    EXPECT_FALSE(owners.front()->control->names().claim(100 + kApart * i));
   }
-  EXPECT_TRUE(other_eid->control->claim_block(100));
+  EXPECT_TRUE(other_eid->control->names().claim(100));
   int sent = 0;
   network_.tap = [&](const auto&...) { ++sent; };
-  for (uint32_t i = 0; i < kWellKnownPorts; ++i) {
+  for (uint32_t i = 0; i < kPortsOfId; ++i) {
     const uint32_t id = (100 + kApart * i) * kBlockIds + 3;
     EXPECT_EQ(probe(*a, *owners[i], id).owner, owners[i]->ref()) << i;
-    EXPECT_TRUE(owners.front()->control->is_claimed(block_of(id)));
+    EXPECT_TRUE(owners.front()->control->names().is_claimed(block_of(id)));
     if (i == 0) {
       EXPECT_LE(sent,
                 3 + 4);  // two ports, one of which answers; then the request, with a challenge
     }
   }
   EXPECT_TRUE(probe(*a, *owners[0], 101 * kBlockIds).is(Answer::kUnreachable));
-  owners[0]->control->release_block(100);
-  EXPECT_FALSE(owners[1]->control->is_claimed(100));
+  owners[0]->control->names().release(100);
+  EXPECT_FALSE(owners[1]->control->names().is_claimed(100));
   EXPECT_TRUE(probe(*a, *owners[0], 100 * kBlockIds).is(Answer::kUnreachable));
-  EXPECT_TRUE(owners[1]->control->claim_block(100));
+  EXPECT_TRUE(owners[1]->control->names().claim(100));
   EXPECT_EQ(probe(*a, *owners[1], 100 * kBlockIds).owner, owners[1]->ref());
 }
 
 TEST_F(ControlTest, ForeignSocketsAtWellKnownPorts) {
   auto a = party(1, 11), b = party(2, 22);
   std::vector<std::unique_ptr<DatagramSocket>> foreign;
-  for (uint32_t i = 0; i < kWellKnownPorts - 1; ++i) {
+  for (uint32_t i = 0; i < kPortsOfId - 1; ++i) {
     NetAddress address = b->address();
-    address.port = well_known_port(77, i);
+    address.port = port_of(kWellKnownPorts, 77, i);
     foreign.push_back(network_.open(address));
   }
-  b->control->reserve(IdKind::kJfr, 77);
+  b->control->names().reserve(IdKind::kJfr, 0, 77);
   EXPECT_EQ(probe(*a, *b, 77).owner, b->ref());  // though seven stay silent
   auto c = party(2, 23);
   try {
-    c->control->reserve(IdKind::kJfr, 77 + 8192);
+    c->control->names().reserve(IdKind::kJfr, 0, 77 + 8192);
     FAIL() << "there is no port left";
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), URMA_ENOMEM);
   }
   // The refusal used nothing.
   foreign.pop_back();
-  c->control->reserve(IdKind::kJfr, 77 + 8192);
+  c->control->names().reserve(IdKind::kJfr, 0, 77 + 8192);
   EXPECT_EQ(probe(*a, *b, 77 + 8192).owner, c->ref());
 }
 
@@ -504,7 +504,7 @@ TEST_F(ControlTest, UnknownSendersGetNoMoreBytesThanTheySend) {
 
 TEST_F(ControlTest, GarbageChangesNothing) {
   auto a = party(1, 11), b = party(2, 22);
-  b->control->reserve(IdKind::kJfr, 5);
+  b->control->names().reserve(IdKind::kJfr, 0, 5);
   std::vector<std::vector<uint8_t>> corpus;
   network_.tap = [&](const auto&, const auto&, std::span<const uint8_t> bytes) {
     if (corpus.size() < 64) corpus.emplace_back(bytes.begin(), bytes.end());
@@ -519,7 +519,7 @@ TEST_F(ControlTest, GarbageChangesNothing) {
     if (random() % 4 == 0) bytes.resize(random() % 400);
     const bool to_b = random() % 2 == 0;
     NetAddress to = to_b ? b->address() : a->address();
-    if (to_b && random() % 2 == 0) to.port = well_known_port(5, 0);
+    if (to_b && random() % 2 == 0) to.port = port_of(kWellKnownPorts, 5, 0);
     network_.inject(to_b ? a->address() : b->address(), to, bytes);
     if (i % 100 == 0) service_.run_for(kMs);
   }

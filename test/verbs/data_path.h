@@ -89,9 +89,6 @@ class TestTransport : public urma::Transport {
   }
   void probe(const ProbeTarget&, std::function<void(Answer)>) override {}
   void connect_ahead(const RemoteQueue&) override {}
-  void watch_peer(PeerWatcher*, IdKind, const urma_eid_t&, uint32_t, uint64_t) override {}
-  void unwatch_peer(PeerWatcher*) override {}
-  void unwatch_peer(PeerWatcher*, uint64_t) override {}
   void stop() {
     end_service();
     cancel_timers();

@@ -185,7 +185,6 @@ TEST_F(DeviceTest, IwarpHasNeitherAtomicsNorDatagrams) {
   EXPECT_FALSE(found[0].has_immediates());
   EXPECT_EQ(describe_further(found[0]).immediate, 0U);
   EXPECT_FALSE(found[0].has_solicited());
-  EXPECT_FALSE(found[0].has_rnr());
   // Its own largest unit is nonsense.
   EXPECT_EQ(found[0].attr.port_attr[0].max_mtu, found[0].attr.port_attr[0].active_mtu);
 }

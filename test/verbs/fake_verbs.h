@@ -41,7 +41,6 @@ struct FakeDeviceOptions {
   bool has_srq = true;
   bool has_srq_resize = true;
   bool has_resize_cq = true;
-  bool has_moderation = false;
   bool has_dmabuf = false;
   bool has_on_demand = false;
   bool has_rereg = false;       // can remove rights from an existing region

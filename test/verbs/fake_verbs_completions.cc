@@ -259,12 +259,6 @@ int resize_cq(ibv_cq* base, int entries) {
   return 0;
 }
 
-int modify_cq(ibv_cq* base, ibv_modify_cq_attr* /*attr*/) {
-  FakeCall call("modify_cq");
-  if (call.error() != 0) return call.error();
-  return static_cast<FakeCq*>(base)->owner->owner->options.has_moderation ? 0 : EOPNOTSUPP;
-}
-
 int destroy_cq(ibv_cq* base) {
   FakeCall call("destroy_cq");
   if (call.error() != 0) return call.error();
@@ -338,7 +332,6 @@ void fill_fake_completions(Api* api) {
   api->destroy_comp_channel = destroy_comp_channel;
   api->create_cq = create_cq;
   api->resize_cq = resize_cq;
-  api->modify_cq = modify_cq;
   api->destroy_cq = destroy_cq;
   api->poll_cq = poll_cq;
   api->req_notify_cq = req_notify_cq;

@@ -149,14 +149,6 @@ ssize_t query_gid_table(ibv_context* context, ibv_gid_entry* entries, size_t max
   return static_cast<ssize_t>(count);
 }
 
-int query_pkey(ibv_context* /*context*/, uint8_t /*port*/, int index, uint16_t* pkey) {
-  FakeCall call("query_pkey");
-  if (call.error() != 0) return call.error();
-  if (index != 0) return EINVAL;
-  *pkey = 0xffff;
-  return 0;
-}
-
 int fork_init() { return FakeCall("fork_init").error(); }
 
 std::vector<InterfaceAddress> interface_addresses() {
@@ -303,13 +295,6 @@ int dereg_mr(ibv_mr* base) {
   return 0;
 }
 
-int advise_mr(ibv_pd* pd, ibv_advise_mr_advice /*advice*/, uint32_t /*flags*/, ibv_sge* /*sges*/,
-              uint32_t /*count*/) {
-  FakeCall call("advise_mr");
-  if (call.error() != 0) return call.error();
-  return static_cast<FakeContext*>(pd->context)->owner->options.has_on_demand ? 0 : EOPNOTSUPP;
-}
-
 }  // namespace
 
 ibv_gid fake_gid(const FakeDevice& device, uint32_t index) {
@@ -332,7 +317,6 @@ void fill_fake_devices(Api* api) {
   api->query_device_ex = query_device_ex;
   api->query_port = query_port;
   api->query_gid_table = query_gid_table;
-  api->query_pkey = query_pkey;
   api->fork_init = fork_init;
   api->interface_addresses = interface_addresses;
   api->alloc_pd = alloc_pd;
@@ -341,7 +325,6 @@ void fill_fake_devices(Api* api) {
   api->reg_dmabuf_mr = reg_dmabuf_mr;
   api->rereg_mr = rereg_mr;
   api->dereg_mr = dereg_mr;
-  api->advise_mr = advise_mr;
 }
 
 }  // namespace urma::verbs

@@ -2,11 +2,18 @@
 #ifndef URMA_BASE_FD_H_
 #define URMA_BASE_FD_H_
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <utility>
 
 namespace urma {
+
+// False, with errno, if it stays blocking.
+inline bool make_nonblocking(int fd) {
+  const int flags = ::fcntl(fd, F_GETFL);
+  return flags >= 0 && ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
+}
 
 // Owns one file descriptor.
 class Fd {

@@ -108,10 +108,6 @@ class LoopbackWire final : public Wire {
   }
   void ask_grant(const GrantRequest& request,
                  std::function<void(Answer, const WireGrant&)> answered) override;
-  // This process is never gone.
-  void watch(PeerWatcher* /*watcher*/, IdKind /*kind*/, const urma_eid_t& /*eid*/, uint32_t /*id*/,
-             uint64_t /*target*/) override {}
-  void unwatch(PeerWatcher* /*watcher*/, uint64_t /*target*/) override {}
 
  private:
   WireTransport* engine_ = nullptr;

@@ -60,9 +60,7 @@ struct DirectSend {
 [[gnu::always_inline]] inline bool find_mapped(const urma_sge_t& sge, uint64_t bytes,
                                                uint32_t access, char** mapped) {
   if (sge.tseg == nullptr) return false;
-  const auto& handle = static_cast<const SegmentHandle&>(*sge.tseg);
-  if (handle.registered) return false;
-  const Grant* grant = static_cast<const RemoteSegment&>(handle).grant();
+  const Grant* grant = RemoteSegment::grant_of(static_cast<const SegmentHandle&>(*sge.tseg));
   if (grant == nullptr || (grant->direct_access & access) == 0) return false;
   const uint64_t offset = sge.addr - grant->begin;
   if (offset >= grant->mapped_bytes || bytes > grant->mapped_bytes - offset || !grant->stands()) {

@@ -274,7 +274,7 @@ void Link::stop() {
   for (Waiting& request : before) {
     if (request.on_reply != nullptr) request.on_reply(unreachable(), none);
   }
-  calls_.on_stop();
+  calls_.on_stop(self);
 }
 
 StagingArea& Link::staging() {

@@ -35,8 +35,9 @@ class Link : public std::enable_shared_from_this<Link> {
   using OnReply = std::function<void(const Reply&, Attached&)>;
 
   struct Calls {
-    std::function<void()> on_stop;         // this link has ended
-    std::function<void()> on_room;         // there is room for a staged copy again; from any thread
+    std::function<void(const std::shared_ptr<Link>&)> on_stop;  // this link has ended
+    // There is room for a staged copy again; from any thread.
+    std::function<void()> on_room;
     std::function<void()> on_grant_ended;  // the owner has ended a registration
   };
 

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
 // The rings of a way to one target: how the owner is asked to take them, and to give them back.
-#include <sys/random.h>
-
 #include <algorithm>
 #include <utility>
 
-#include "urma/base/error.h"
 #include "urma/base/log.h"
+#include "urma/base/random.h"
 #include "urma/providers/shm/path.h"
 #include "urma/providers/shm/sender.h"
 #include "urma/providers/shm/transport.h"
@@ -71,15 +69,6 @@ void ask_for_ring(Transport* transport, const std::shared_ptr<RingOpening>& open
   }
   Attached none;
   end(Reply{0, Answer::kUnreachable, {}}, none);
-}
-
-// Nobody can guess it.
-uint64_t new_key() {
-  uint64_t key;
-  if (::getrandom(&key, sizeof(key), 0) != sizeof(key)) {
-    fail_errno(URMA_FAIL, "asking for a random number");
-  }
-  return key;
 }
 
 }  // namespace
@@ -170,7 +159,7 @@ std::shared_ptr<RingOpening> QueuePath::request_ring(uint32_t bytes) {
   Transport& transport = sender_->transport();
   auto opening = std::make_shared<RingOpening>(bytes, transport.ring_bytes());
   opening->number = static_cast<uint32_t>(transport.next_serial());
-  opening->key = new_key();
+  opening->key = random_value<uint64_t>();
   Request request = {};
   request.type = RequestType::kOpenRing;
   request.open_ring = {target()->id.eid,

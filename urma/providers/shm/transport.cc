@@ -23,15 +23,15 @@
 namespace urma::shm {
 namespace {
 
-// The first and the longest delay between looks for the missing owner of a bound queue.
-constexpr uint64_t kFirstWatchNs = 10'000'000;
-constexpr uint64_t kLastWatchNs = 1'000'000'000;
 // Bytes of pages made private before other work on this thread gets its turn: some milliseconds.
 constexpr uint64_t kTakeBackPerTurn = 8 << 20;
 constexpr uint64_t kNsPerMs = 1'000'000;
 // How long the end of the library waits for owners that have to take a ring. A running one does so
 // within a millisecond.
 constexpr std::chrono::milliseconds kLastOpenings(100);
+
+// A link that has ended is kept until that was reported, so no other has its address.
+OwnerKey key_of(const Link& link) { return {reinterpret_cast<uint64_t>(&link)}; }
 
 // This one included. A process that was killed counts until it is cleaned up.
 size_t count_processes(int dir_fd) {
@@ -61,7 +61,13 @@ Transport::Transport(const char* name, const urma_host& host, CopyEngine* copy,
       ring_bytes_(
           std::bit_floor(static_cast<uint32_t>(host.settings->number("URMA_SHM_RING_SIZE")))),
       patience_ns_(host.settings->number("URMA_SHM_TIMEOUT_MS") * kNsPerMs),
-      staged_(host.settings->text("URMA_SHM_COPY") == "staged") {
+      staged_(host.settings->text("URMA_SHM_COPY") == "staged"),
+      watches_(&service(), [this](IdKind kind, const urma_eid_t& eid, uint32_t id,
+                                  const PeerWatches::OnFound& found) {
+        const std::shared_ptr<Link> link = link_to(kind, eid, id);
+        if (link == nullptr) return found(std::nullopt);
+        found(PeerWatches::Owner{key_of(*link), link->gone()});
+      }) {
   enter_process_barrier();
   segments().set_take_back([this](SharedPages::RangeId pages) {
     guarded(URMA_LOG_SITE, [&] { take_back_some(pages); });
@@ -77,16 +83,13 @@ void Transport::stop() {
   kept_segments_.close();
   service().run([this] {
     end_service();
+    watches_.stop();
     server_.reset();
     for (auto& [slot, link] : links_) link->stop();
     links_.clear();
   });
   // What was posted while that ran is done before anything it refers to goes.
-  service().run([this] {
-    cancel_timers();
-    if (watch_timer_ != 0) service().cancel(std::exchange(watch_timer_, 0));
-    watched_.clear();
-  });
+  service().run([this] { cancel_timers(); });
 }
 
 void Transport::opening_begins() {
@@ -130,13 +133,13 @@ std::shared_ptr<Link> Transport::link_to(uint32_t slot) {
   drop_gone_links();
   const auto known = links_.find(slot);
   if (known != links_.end()) return known->second;
-  const auto on_stop = [this] {
+  const auto on_stop = [this](const std::shared_ptr<Link>& ended) {
     serve_senders();
-    service().post([this] {
+    service().post([this, ended] {
       // Otherwise the last one would keep its descriptors until there is another one.
       drop_gone_links();
       kept_segments_.drop_ended();
-      guarded(URMA_LOG_SITE, [this] { report_gone_peers(); });
+      ended->hung_up() ? watches_.lost(key_of(*ended)) : watches_.look_again(key_of(*ended));
     });
   };
   auto link = std::make_shared<Link>(
@@ -309,68 +312,6 @@ void Transport::take_back_some(SharedPages::RangeId pages) {
       if (!pages_->remove_some(pages, kTakeBackPerTurn)) take_back_some(pages);
     });
   });
-}
-
-void Transport::watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
-                           uint64_t target) {
-  service().post([=, this] {
-    guarded(URMA_LOG_SITE, [&] {
-      if (stopped()) return;
-      Watched& watched = watched_[watcher];
-      watched = {kind, eid, id, target, link_to(kind, eid, id)};
-      watch_delay_ns_ = kFirstWatchNs;
-      if (watched.link == nullptr || watched.link->gone()) look_for_peers_later();
-    });
-  });
-}
-
-void Transport::unwatch_peer(PeerWatcher* watcher) {
-  service().run([=, this] { watched_.erase(watcher); });
-}
-
-void Transport::unwatch_peer(PeerWatcher* watcher, uint64_t target) {
-  service().run([=, this] {
-    const auto found = watched_.find(watcher);
-    if (found != watched_.end() && found->second.target == target) watched_.erase(found);
-  });
-}
-
-// An owner that is not there yet, or whose connection ended while it lives, is looked for again, at
-// growing intervals.
-void Transport::report_gone_peers() {
-  if (stopped()) return;
-  std::vector<std::pair<PeerWatcher*, uint64_t>> gone;
-  bool missing = false;
-  for (auto& [watcher, watched] : watched_) {
-    if (watched.link != nullptr && watched.link->hung_up()) {
-      gone.emplace_back(watcher, watched.target);
-      continue;
-    }
-    if (watched.link == nullptr || watched.link->gone()) {
-      std::shared_ptr<Link> link = link_to(watched.kind, watched.eid, watched.id);
-      // There was an owner, and no living process has the id any more.
-      if (link == nullptr && watched.link != nullptr) {
-        gone.emplace_back(watcher, watched.target);
-        continue;
-      }
-      watched.link = std::move(link);
-    }
-    missing |= watched.link == nullptr || watched.link->gone();
-  }
-  for (const auto& [watcher, target] : gone) {
-    watched_.erase(watcher);
-    watcher->peer_gone(target);
-  }
-  if (missing) look_for_peers_later();
-}
-
-void Transport::look_for_peers_later() {
-  if (watch_timer_ != 0) return;
-  watch_timer_ = service().after(watch_delay_ns_, [this] {
-    watch_timer_ = 0;
-    guarded(URMA_LOG_SITE, [this] { report_gone_peers(); });
-  });
-  watch_delay_ns_ = std::min(2 * watch_delay_ns_, kLastWatchNs);
 }
 
 std::vector<urma_ext_part_t> Transport::parts(const urma_target_seg_t& segment) const {

@@ -77,23 +77,12 @@ class Transport final : public DirectoryTransport {
   void log_absence(const char* kind, uint32_t id) const override;
   void require_kind(const urma_jetty_id_t& id, urma_target_type_t type) override;
   void connect_ahead(const RemoteQueue& target) override;
-  void watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
-                  uint64_t target) override;
-  void unwatch_peer(PeerWatcher* watcher) override;
-  void unwatch_peer(PeerWatcher* watcher, uint64_t target) override;
+  PeerWatches* watches() override { return &watches_; }
   void forget_channel(EventChannel* channel) override;
   void lose_connection(const RemoteQueue& target) override;
   std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const override;
 
  private:
-  struct Watched {
-    IdKind kind;
-    urma_eid_t eid;
-    uint32_t id;
-    uint64_t target;
-    std::shared_ptr<Link> link;
-  };
-
   void await_openings();
   // Tells peers that were granted a registration of its end.
   void tell_peers(SegmentRef ended_ref);
@@ -102,8 +91,6 @@ class Transport final : public DirectoryTransport {
   // Throws Error(URMA_EINVAL) if peers could write to read-only memory.
   void require_writable(const Segment& segment);
   void drop_gone_links();
-  void report_gone_peers();
-  void look_for_peers_later();
 
   const std::string name_;
   CopyEngine* copy_;
@@ -126,9 +113,7 @@ class Transport final : public DirectoryTransport {
   // On the service thread only.
   std::unique_ptr<Server> server_;
   std::map<uint32_t, std::shared_ptr<Link>> links_;
-  std::map<PeerWatcher*, Watched> watched_;
-  Service::TimerId watch_timer_ = 0;
-  uint64_t watch_delay_ns_ = 0;
+  PeerWatches watches_;
 };
 
 }  // namespace urma::shm

@@ -1,60 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/tcp/address.h"
 
-#include <arpa/inet.h>
-
 #include <cstring>
 
-#include "third_party/fmt/format.h"
-
 namespace urma::tcp {
-namespace {
-
-constexpr uint8_t kMappedPrefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-constexpr uint8_t kLoopback[URMA_EID_SIZE] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
-
-}  // namespace
-
 bool Address::operator==(const Address& other) const {
   return port == other.port && std::memcmp(eid.raw, other.eid.raw, sizeof(eid.raw)) == 0;
-}
-
-bool is_ipv4(const urma_eid_t& eid) {
-  return std::memcmp(eid.raw, kMappedPrefix, sizeof(kMappedPrefix)) == 0;
-}
-
-bool is_loopback(const urma_eid_t& eid) {
-  if (is_ipv4(eid)) return eid.raw[sizeof(kMappedPrefix)] == 127;
-  return std::memcmp(eid.raw, kLoopback, sizeof(kLoopback)) == 0;
-}
-
-bool is_link_local(const urma_eid_t& eid) {
-  const uint8_t* ipv4 = eid.raw + sizeof(kMappedPrefix);
-  if (is_ipv4(eid)) return ipv4[0] == 169 && ipv4[1] == 254;
-  return eid.raw[0] == 0xfe && (eid.raw[1] & 0xc0) == 0x80;
-}
-
-urma_eid_t mapped(const in_addr& ipv4) {
-  urma_eid_t eid;
-  std::memcpy(eid.raw, kMappedPrefix, sizeof(kMappedPrefix));
-  std::memcpy(eid.raw + sizeof(kMappedPrefix), &ipv4, sizeof(ipv4));
-  return eid;
-}
-
-std::string text_of(const urma_eid_t& eid) {
-  char text[INET6_ADDRSTRLEN];
-  if (is_ipv4(eid)) {
-    ::inet_ntop(AF_INET, eid.raw + sizeof(kMappedPrefix), text, sizeof(text));
-  } else {
-    ::inet_ntop(AF_INET6, eid.raw, text, sizeof(text));
-  }
-  return text;
-}
-
-std::string text_of(const Address& address) {
-  const std::string eid = text_of(address.eid);
-  return is_ipv4(address.eid) ? urma::format("{}:{}", eid, address.port)
-                              : urma::format("[{}]:{}", eid, address.port);
 }
 
 SocketAddress::SocketAddress(const Address& address) {
@@ -62,7 +13,7 @@ SocketAddress::SocketAddress(const Address& address) {
     auto* ipv4 = reinterpret_cast<sockaddr_in*>(&any_);
     ipv4->sin_family = AF_INET;
     ipv4->sin_port = htons(address.port);
-    std::memcpy(&ipv4->sin_addr, address.eid.raw + sizeof(kMappedPrefix), sizeof(in_addr));
+    std::memcpy(&ipv4->sin_addr, &address.eid.in4.addr, sizeof(in_addr));
   } else {
     auto* ipv6 = reinterpret_cast<sockaddr_in6*>(&any_);
     ipv6->sin6_family = AF_INET6;

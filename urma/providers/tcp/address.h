@@ -9,19 +9,15 @@
 
 #include <string>
 
+#include "urma/base/ip.h"
 #include "urma/providers/tcp/carrier.h"
 
 namespace urma::tcp {
 
-bool is_ipv4(const urma_eid_t& eid);
-// Of this machine only.
-bool is_loopback(const urma_eid_t& eid);
-// Valid on one link only, which an EID does not name.
-bool is_link_local(const urma_eid_t& eid);
-urma_eid_t mapped(const in_addr& ipv4);
-
-std::string text_of(const urma_eid_t& eid);
-std::string text_of(const Address& address);
+using urma::text_of;
+inline std::string text_of(const Address& address) {
+  return text_of(address.eid.raw, address.port);
+}
 
 // In the kernel's form: IPv4 as such, so that it works without IPv6.
 class SocketAddress {

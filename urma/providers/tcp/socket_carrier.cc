@@ -3,7 +3,6 @@
 
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <array>
@@ -17,6 +16,7 @@
 #include "urma/base/log.h"
 #include "urma/base/mutex.h"
 #include "urma/base/own_fd.h"
+#include "urma/base/random.h"
 #include "urma/providers/tcp/address.h"
 #include "urma/providers/tcp/line.h"
 #include "urma/providers/tcp/newcomers.h"
@@ -36,13 +36,6 @@ constexpr int kKeepIdleSeconds = 10;
 
 void set_option(int fd, int level, int option, int value) {
   ::setsockopt(fd, level, option, &value, sizeof(value));
-}
-
-template <typename Bytes>
-void draw(Bytes* bytes) {
-  if (::getrandom(bytes->data(), bytes->size(), 0) != static_cast<ssize_t>(bytes->size())) {
-    fail_errno(URMA_FAIL, "drawing random bytes");
-  }
 }
 
 OwnFd make_socket(const urma_eid_t& at) {
@@ -94,7 +87,7 @@ class SocketCarrier final : public Carrier {
                                       const Address& there, std::string* why);
 
   const CarrierConfig config_;
-  std::array<uint8_t, 16> process_;
+  const std::array<uint8_t, 16> process_ = random_value<std::array<uint8_t, 16>>();
   const std::shared_ptr<Newcomers> newcomers_;
   const Fd epoll_;
   Mutex mutex_;
@@ -106,7 +99,6 @@ SocketCarrier::SocketCarrier(const CarrierConfig& config)
     : config_(config),
       newcomers_(std::make_shared<Newcomers>(config.timeout_ms * 1'000'000)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
-  draw(&process_);
   if (!epoll_.valid()) fail_errno(URMA_FAIL, "making an epoll descriptor");
   listen();
   watch(newcomers_->fd(), kTimer);
@@ -252,7 +244,7 @@ std::unique_ptr<Stream> SocketCarrier::make_stream(OwnFd fd, Greeting::Role role
     ours.port = port_;
     ours.called = begins ? there.port : here.port;
     ours.process = process_;
-    draw(&ours.nonce);
+    ours.nonce = random_value<decltype(ours.nonce)>();
     ours.from = here.eid;
     ours.to = there.eid;
     auto line = config_.tls == nullptr ? std::make_unique<PlainLine>(fd.get())

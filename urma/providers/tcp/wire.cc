@@ -34,8 +34,6 @@ constexpr int kEventsPerTurn = 32;
 // kSilentBeats checks in a row without a sign of life.
 constexpr uint64_t kBeatsPerTimeout = 4;
 constexpr uint32_t kSilentBeats = 3;
-constexpr uint64_t kFirstDelayNs = 10'000'000;
-constexpr uint64_t kLastDelayNs = 1'000'000'000;
 
 auto bytes_of(const urma_eid_t& eid) {
   std::array<uint8_t, sizeof(urma_eid_t)> bytes;
@@ -44,6 +42,8 @@ auto bytes_of(const urma_eid_t& eid) {
 }
 
 auto key_of(const Address& address) { return std::make_pair(bytes_of(address.eid), address.port); }
+
+OwnerKey key_of(const Connection& connection) { return {connection.number()}; }
 
 auto process_of(const Peer& peer) { return std::make_pair(peer.process, key_of(peer.listens_at)); }
 
@@ -70,6 +70,17 @@ TcpWire::TcpWire(std::vector<urma_eid_t> eids, const PortRange& ports, uint64_t 
   if (!sockets_.valid()) fail_errno(URMA_ENOMEM, "making an epoll descriptor");
 }
 
+void TcpWire::start(WireTransport* engine) {
+  engine_ = engine;
+  watches_.emplace(&service(), [this](IdKind kind, const urma_eid_t& eid, uint32_t id,
+                                      PeerWatches::OnFound found) {
+    find(kind, eid, id, [found = std::move(found)](Answer, const Ref& owner) {
+      if (owner == nullptr) return found(std::nullopt);
+      found(PeerWatches::Owner{key_of(*owner), owner->gone()});
+    });
+  });
+}
+
 void TcpWire::open(const std::function<std::unique_ptr<Carrier>()>& make) {
   service().run([&] {
     if (carrier_ != nullptr || stopped_) return;
@@ -82,13 +93,11 @@ void TcpWire::open(const std::function<std::unique_ptr<Carrier>()>& make) {
 
 void TcpWire::stop() {
   stopped_ = true;
+  watches_->stop();
   if (carrier_ == nullptr) return;
   if (tick_timer_ != 0) service().cancel(tick_timer_);
   if (beat_timer_ != 0) service().cancel(beat_timer_);
   if (look_timer_ != 0) service().cancel(look_timer_);
-  for (const auto& [number, watched] : std::exchange(watches_, {})) {
-    if (watched.timer != 0) service().cancel(watched.timer);
-  }
   service().unwatch(sockets_.get());
   service().unwatch(carrier_->fd());
   std::vector<Ref> ending;
@@ -241,13 +250,7 @@ void TcpWire::forget(const Ref& connection) {
   std::erase_if(by_process_, [&](const auto& entry) { return entry.second == connection; });
   silent_beats_.erase(connection->number());
   if (stopped_) return;
-  std::vector<Watched> gone;
-  std::erase_if(watches_, [&](const auto& entry) {
-    if (entry.second.owner != connection) return false;
-    gone.push_back(entry.second);
-    return true;
-  });
-  for (const Watched& watched : gone) watched.watcher->peer_gone(watched.target);
+  watches_->lost(key_of(*connection));
   engine_->take_over();
 }
 
@@ -364,49 +367,6 @@ void TcpWire::unregistered(SegmentRef segment) {
     connections = all();
   }
   for (const Ref& connection : connections) connection->tell_unregistered(segment);
-}
-
-// -------------------------------------------------------------------------------------------------
-// Looking after owners
-// -------------------------------------------------------------------------------------------------
-
-void TcpWire::watch(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
-                    uint64_t target) {
-  service().post([=, this, ended = engine_->ended()] {
-    if (*ended) return;
-    const uint64_t number = ++last_watch_;
-    watches_[number] = {watcher, kind, eid, id, target, kFirstDelayNs, nullptr, 0};
-    look(number);
-  });
-}
-
-void TcpWire::look(uint64_t number) {
-  Watched& watched = watches_.at(number);
-  watched.timer = 0;
-  find(watched.kind, watched.eid, watched.id,
-       [this, number](Answer, const Ref& owner) { found(number, owner); });
-}
-
-// An owner not found yet is looked up again.
-void TcpWire::found(uint64_t number, const Ref& owner) {
-  const auto watched = watches_.find(number);
-  if (watched == watches_.end() || stopped_) return;
-  watched->second.owner = owner;
-  if (owner != nullptr && !owner->gone()) return;
-  uint64_t& delay = watched->second.delay_ns;
-  watched->second.timer = service().after(delay, [this, number] { look(number); });
-  delay = std::min(2 * delay, kLastDelayNs);
-}
-
-void TcpWire::unwatch(PeerWatcher* watcher, uint64_t target) {
-  service().run([=, this] {
-    std::erase_if(watches_, [&](const auto& entry) {
-      const Watched& watched = entry.second;
-      if (watched.watcher != watcher || (target != 0 && watched.target != target)) return false;
-      if (watched.timer != 0) service().cancel(watched.timer);
-      return true;
-    });
-  });
 }
 
 // -------------------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ class TcpWire final : public Wire {
   WireTransport& engine() const { return *engine_; }
 
   // Wire
-  void start(WireTransport* engine) override { engine_ = engine; }
+  void start(WireTransport* engine) override;
   WireNames* names() override { return &names_; }
   void stop() override;
   std::unique_ptr<Way> make_way(const WayRequest& request, const CompletionQueue& jfc) override {
@@ -52,9 +52,7 @@ class TcpWire final : public Wire {
   void probe(const ProbeTarget& target, std::function<void(Answer)> answered) override;
   void ask_grant(const GrantRequest& request,
                  std::function<void(Answer, const WireGrant&)> answered) override;
-  void watch(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
-             uint64_t target) override;
-  void unwatch(PeerWatcher* watcher, uint64_t target) override;
+  PeerWatches* watches() override { return &*watches_; }
   void connect_ahead(const RemoteQueue& target) override;
   void lose_connection(const RemoteQueue& target) override;
   void progress() override;
@@ -104,16 +102,6 @@ class TcpWire final : public Wire {
     Ref connection;
     std::vector<std::function<void(const Ref&)>> told;  // NULL: there is none
   };
-  struct Watched {
-    PeerWatcher* watcher;
-    IdKind kind;
-    urma_eid_t eid;
-    uint32_t id;
-    uint64_t target;
-    uint64_t delay_ns;
-    Ref owner;
-    Service::TimerId timer;
-  };
 
   Service& service() const { return engine_->service(); }
 
@@ -139,8 +127,6 @@ class TcpWire final : public Wire {
   void look_at_messages();
   void beat();
   void beat_later();
-  void look(uint64_t number);
-  void found(uint64_t number, const Ref& owner);
 
   std::vector<Ref> all() URMA_REQUIRES(list_mutex_);
 
@@ -168,8 +154,7 @@ class TcpWire final : public Wire {
   std::map<At, Ref> by_address_;
   std::map<Process, Ref> by_process_;
   std::map<Id, Search> searches_;
-  std::map<uint64_t, Watched> watches_;
-  uint64_t last_watch_ = 0;
+  std::optional<PeerWatches> watches_;         // since start()
   std::map<uint64_t, uint32_t> silent_beats_;  // by number
   uint64_t polls_seen_ = 0;
   Service::TimerId tick_timer_ = 0;

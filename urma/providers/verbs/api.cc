@@ -15,6 +15,8 @@
 #include <cstring>
 #include <memory>
 
+#include "urma/base/ip.h"
+
 namespace urma::verbs {
 namespace {
 
@@ -37,12 +39,6 @@ int checked_failure(Args... args) {
   return result == 0 ? 0 : positive_errno(result);
 }
 
-void map_ipv4(const in_addr& from, uint8_t* to) {
-  std::memset(to, 0, 10);
-  std::memset(to + 10, 0xff, 2);
-  std::memcpy(to + 12, &from, sizeof(from));
-}
-
 std::vector<InterfaceAddress> interface_addresses() {
   ifaddrs* first = nullptr;
   if (::getifaddrs(&first) != 0) return {};
@@ -52,7 +48,8 @@ std::vector<InterfaceAddress> interface_addresses() {
     if (entry->ifa_addr == nullptr) continue;
     InterfaceAddress address = {};
     if (entry->ifa_addr->sa_family == AF_INET) {
-      map_ipv4(reinterpret_cast<const sockaddr_in*>(entry->ifa_addr)->sin_addr, address.ip);
+      const auto& ip = reinterpret_cast<const sockaddr_in*>(entry->ifa_addr)->sin_addr;
+      std::memcpy(address.ip, mapped(ip).raw, sizeof(address.ip));
     } else if (entry->ifa_addr->sa_family == AF_INET6) {
       const auto& ip = reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr)->sin6_addr;
       std::memcpy(address.ip, &ip, sizeof(ip));
@@ -89,7 +86,6 @@ void fill_devices(Api* api) {
   api->query_gid_table = [](ibv_context* context, ibv_gid_entry* entries, size_t max_entries) {
     return ::ibv_query_gid_table(context, entries, max_entries, 0);
   };
-  api->query_pkey = checked<::ibv_query_pkey>;
   api->fork_init = checked<::ibv_fork_init>;
   api->interface_addresses = interface_addresses;
   api->get_async_event = checked<::ibv_get_async_event>;
@@ -111,7 +107,6 @@ void fill_memory(Api* api) {
     return errno != 0 ? errno : EOPNOTSUPP;
   };
   api->dereg_mr = checked<::ibv_dereg_mr>;
-  api->advise_mr = checked<::ibv_advise_mr>;
 }
 
 void fill_completions(Api* api) {
@@ -119,7 +114,6 @@ void fill_completions(Api* api) {
   api->destroy_comp_channel = checked<::ibv_destroy_comp_channel>;
   api->create_cq = ::ibv_create_cq;
   api->resize_cq = checked<::ibv_resize_cq>;
-  api->modify_cq = checked<::ibv_modify_cq>;
   api->destroy_cq = checked<::ibv_destroy_cq>;
   api->poll_cq = [](ibv_cq* cq, int count, ibv_wc* completions) {
     return ::ibv_poll_cq(cq, count, completions);

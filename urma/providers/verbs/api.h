@@ -36,7 +36,6 @@ struct Api {
   int (*query_device_ex)(ibv_context* context, ibv_device_attr_ex* attr);
   int (*query_port)(ibv_context* context, uint8_t port, ibv_port_attr* attr);
   ssize_t (*query_gid_table)(ibv_context* context, ibv_gid_entry* entries, size_t max_entries);
-  int (*query_pkey)(ibv_context* context, uint8_t port, int index, uint16_t* pkey);
   int (*fork_init)();
   std::vector<InterfaceAddress> (*interface_addresses)();
 
@@ -52,8 +51,6 @@ struct Api {
                            int access);
   int (*rereg_mr)(ibv_mr* mr, int flags, ibv_pd* pd, void* address, size_t length, int access);
   int (*dereg_mr)(ibv_mr* mr);
-  int (*advise_mr)(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* sges,
-                   uint32_t count);
 
   // Completion queues and channels. get_cq_event() blocks unless channel->fd was made non-blocking.
   ibv_comp_channel* (*create_comp_channel)(ibv_context* context);
@@ -61,7 +58,6 @@ struct Api {
   ibv_cq* (*create_cq)(ibv_context* context, int entries, void* cq_context,
                        ibv_comp_channel* channel, int vector);
   int (*resize_cq)(ibv_cq* cq, int entries);
-  int (*modify_cq)(ibv_cq* cq, ibv_modify_cq_attr* attr);
   int (*destroy_cq)(ibv_cq* cq);
   int (*poll_cq)(ibv_cq* cq, int count, ibv_wc* completions);
   int (*req_notify_cq)(ibv_cq* cq, int solicited_only);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/verbs/cm_channel.h"
 
-#include <fcntl.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <cstring>
 
 #include "urma/base/error.h"
+#include "urma/base/fd.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
 
@@ -28,8 +28,7 @@ rdma_event_channel* open_channel(const Device& device) {
                             "rdma_ucm, and give this user read and write access",
                             device.info().name));
   }
-  const int flags = ::fcntl(channel->fd, F_GETFL);
-  if (flags >= 0 && ::fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK) == 0) return channel;
+  if (make_nonblocking(channel->fd)) return channel;
   api.cm_destroy_event_channel(channel);
   fail_errno(URMA_FAIL, "preparing the events of connections");
 }

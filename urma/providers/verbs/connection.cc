@@ -199,7 +199,7 @@ size_t Connections::count() {
   return connections_.size();
 }
 
-void Connections::append_to(std::vector<urma_ext_connection_t>* connections, size_t most) {
+void Connections::append_to(std::vector<urma_ext_connection_t>* connections, size_t most) const {
   const MutexLock lock(mutex_);
   for (const auto& [number, known] : connections_) {
     const std::shared_ptr<Connection> connection = known.lock();

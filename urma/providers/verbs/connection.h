@@ -136,7 +136,7 @@ class Connections {
   void remove(uint64_t number);
   size_t count();
   // Without the device. Throws Error(URMA_ENOMEM) for more than `most`.
-  void append_to(std::vector<urma_ext_connection_t>* connections, size_t most);
+  void append_to(std::vector<urma_ext_connection_t>* connections, size_t most) const;
 
   // The receiver has given up the connection with this number. Service thread.
   void turned_away(uint64_t number, DisconnectReason reason, uint64_t received);
@@ -161,7 +161,7 @@ class Connections {
   std::atomic<uint64_t> number_{1};
   std::atomic<uint64_t> clock_{1};
   std::atomic<bool> full_{false};  // there were as many as `most_`
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::map<uint64_t, std::weak_ptr<Connection>> connections_ URMA_GUARDED_BY(mutex_);
   std::map<uint64_t, std::weak_ptr<Connection>> datagrams_ URMA_GUARDED_BY(mutex_);  // mode UM
   bool attending_ = false;  // on the service thread: a round of attend() is due

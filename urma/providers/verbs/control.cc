@@ -2,7 +2,6 @@
 #include "urma/providers/verbs/control.h"
 
 #include <sys/epoll.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "urma/base/error.h"
 #include "urma/base/id_blocks.h"
 #include "urma/base/log.h"
+#include "urma/base/random.h"
 
 namespace urma::verbs {
 namespace {
@@ -26,15 +26,8 @@ struct Randomness {
 };
 
 Randomness make_randomness(uint64_t seed) {
-  Randomness random;
-  if (seed == 0) {
-    if (::getrandom(&random, sizeof(random), 0) != sizeof(random)) {
-      fail_errno(URMA_FAIL, "getting random numbers for a control socket");
-    }
-  } else {
-    random = {{seed, ~seed}, {seed, seed}};
-  }
-  return random;
+  if (seed == 0) return random_value<Randomness>();
+  return {{seed, ~seed}, {seed, seed}};
 }
 
 template <typename... Cases>
@@ -69,8 +62,9 @@ Control::Control(Service* service, DatagramNetwork* network, ControlServer* serv
       asker_(&wire_),
       watch_(&wire_, config.silence_ns,
              [this](const PeerRef& peer, PeerLoss loss) { server_->on_peer_lost(peer, loss); }),
-      names_(service, network, config.eid, wire_.socket->local(),
-             [this](DatagramSocket* socket) { on_ready(socket); }) {
+      ports_(service, network, wire_.socket->local(),
+             [this](DatagramSocket* socket) { on_ready(socket); }),
+      names_(&ports_, {config.eid}, kWellKnownPorts, "-" + hex_of(config.eid)) {
   const Randomness random = make_randomness(config.seed);
   std::copy(std::begin(random.of_transactions), std::end(random.of_transactions), wire_.key);
   service->watch(wire_.socket->fd(), EPOLLIN, [this](uint32_t) { on_ready(wire_.socket.get()); });
@@ -143,13 +137,13 @@ void Control::try_ports(RequestId id) {
   Call& call = calls_.at(id);
   wire_.service->cancel(call.timer);
   const uint32_t block_id = block_of(call.locate.id) * kBlockIds;
-  const uint16_t port = well_known_port(call.locate.id, call.next_port);
-  const uint16_t block_port = well_known_port(block_id, call.next_port);
+  const uint16_t port = port_of(kWellKnownPorts, call.locate.id, call.next_port);
+  const uint16_t block_port = port_of(kWellKnownPorts, block_id, call.next_port);
   ++call.next_port;
   call.last_silent = 0;
   try_port(id, block_port);
   if (port != block_port) try_port(id, port);
-  if (call.next_port == kWellKnownPorts) return;
+  if (call.next_port == kPortsOfId) return;
   call.timer = wire_.service->after(kNextPortNs, [this, id] { try_ports(id); });
 }
 
@@ -178,7 +172,7 @@ void Control::tried(RequestId id, const Reply& reply, uint32_t next_port) {
     return ask_owner(id, 0);
   }
   const bool late = wire_.clock() >= call.deadline_ns;
-  if (!late && call.next_port < kWellKnownPorts) {
+  if (!late && call.next_port < kPortsOfId) {
     // A late answer from an earlier port lets the next ones be asked at once.
     if (next_port != call.next_port || call.last_silent == 0) try_ports(id);
     return;

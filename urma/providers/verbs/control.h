@@ -22,7 +22,7 @@
 #include "urma/base/runtime.h"
 #include "urma/base/service.h"
 #include "urma/providers/verbs/control_asker.h"
-#include "urma/providers/verbs/control_names.h"
+#include "urma/providers/verbs/control_ports.h"
 #include "urma/providers/verbs/control_replies.h"
 #include "urma/providers/verbs/control_ticket.h"
 #include "urma/providers/verbs/control_watch.h"
@@ -75,19 +75,8 @@ class Control {
   // Any thread. Token ids of this context are port() << 16 | index, for an index of 1..65535.
   uint16_t port() const { return wire_.socket->local().port; }
 
-  // A program's own choice of an id, 1..kMaxChosenId: others find it here until release(). Throws
-  // Error(URMA_EEXIST) if a process of this machine serves it already on this EID, and
-  // Error(URMA_ENOMEM) if all its well-known ports are taken. Nobody can take it in between:
-  // what decides is the name of a socket in the abstract namespace, which belongs to the network
-  // namespace, as the EID's address does, and goes with the process.
-  void reserve(IdKind kind, uint32_t id) { names_.reserve(kind, id); }
-  void release(IdKind kind, uint32_t id) { names_.release(kind, id); }
-  // The same for a block of ids, which the library itself hands out. False if it is taken.
-  bool claim_block(uint32_t block) { return names_.claim_block(block); }
-  void release_block(uint32_t block) { names_.release_block(block); }
-  // Any thread. Whether a process of this machine has them on this EID.
-  bool is_reserved(IdKind kind, uint32_t id) const { return names_.is_reserved(kind, id); }
-  bool is_claimed(uint32_t block) const { return names_.is_claimed(block); }
+  // The ids of this machine that this context serves, at its EID alone.
+  PortNames& names() { return names_; }
 
   // Asks the owner of (eid, id): a kJfr, kJetty, kGroup or kToken. on_reply() is called once,
   // later, unless the request is cancelled: with kUnreachable if nobody has the id or answered in
@@ -143,7 +132,8 @@ class Control {
   ReplyCache replies_;
   ControlAsker asker_;
   ControlWatch watch_;
-  ControlNames names_;
+  ControlPorts ports_;
+  PortNames names_;
   RequestId last_call_ = 0;
   std::unordered_map<RequestId, Call> calls_;
 };

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/verbs/cq_pump.h"
 
-#include <fcntl.h>
-
 #include <utility>
 
 #include "urma/base/error.h"
+#include "urma/base/fd.h"
 #include "urma/base/log.h"
 #include "urma/providers/verbs/device.h"
 
@@ -22,8 +21,7 @@ NotifyChannel::NotifyChannel(const Device& device)
   if (channel_ == nullptr) {
     fail_device(device.info(), "making a completion channel", errno);
   }
-  const int flags = ::fcntl(channel_->fd, F_GETFL);
-  if (flags >= 0 && ::fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK) == 0) return;
+  if (make_nonblocking(channel_->fd)) return;
   api_->destroy_comp_channel(channel_);
   fail_errno(URMA_FAIL, "making a completion channel non-blocking");
 }

@@ -3,20 +3,20 @@
 
 #include <arpa/inet.h>
 #include <linux/errqueue.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "urma/base/error.h"
+#include "urma/base/held_name.h"
 #include "urma/base/log.h"
 #include "urma/base/own_fd.h"
 
 namespace urma::verbs {
 namespace {
 
-constexpr uint8_t kMappedPrefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+constexpr size_t kIpv4At = 12;  // in an address that is IPv6
 constexpr uint8_t kLinkLocalPrefix[8] = {0xfe, 0x80};
 // Room for datagrams that arrive while the service thread is busy; the kernel may grant less.
 constexpr int kReceiveBytes = 1 << 20;
@@ -105,31 +105,6 @@ class UdpSocket final : public DatagramSocket {
   const uint32_t netdev_;
 };
 
-// The first byte stays 0: that is the abstract namespace.
-class AbstractAddress {
- public:
-  explicit AbstractAddress(const std::string& name)
-      : length_(static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())) {
-    if (name.size() >= sizeof(address_.sun_path)) {
-      fail(URMA_EINVAL, "the name {} is too long", name);
-    }
-    address_.sun_family = AF_UNIX;
-    std::memcpy(address_.sun_path + 1, name.data(), name.size());
-  }
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address_); }
-  socklen_t length() const { return length_; }
-
- private:
-  sockaddr_un address_ = {};
-  const socklen_t length_;
-};
-
-OwnFd abstract_socket() {
-  OwnFd fd(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (!fd.valid()) fail_errno(URMA_FAIL, "making a socket that holds an id");
-  return fd;
-}
-
 void set_option(int fd, int level, int name, int value) {
   if (::setsockopt(fd, level, name, &value, sizeof(value)) != 0) {
     fail_errno(URMA_FAIL, "setting up a control socket");
@@ -143,21 +118,20 @@ socklen_t to_socket_address(const NetAddress& from, uint32_t netdev, SocketAddre
   if (from.is_ipv4()) {
     to->v4.sin_family = AF_INET;
     to->v4.sin_port = htons(from.port);
-    std::memcpy(&to->v4.sin_addr, from.ip + sizeof(kMappedPrefix), sizeof(to->v4.sin_addr));
+    std::memcpy(&to->v4.sin_addr, from.ip + kIpv4At, sizeof(to->v4.sin_addr));
     return sizeof(to->v4);
   }
   to->v6.sin6_family = AF_INET6;
   to->v6.sin6_port = htons(from.port);
   std::memcpy(&to->v6.sin6_addr, from.ip, sizeof(from.ip));
-  if (from.is_link_local()) to->v6.sin6_scope_id = netdev;
+  if (is_link_local(from.ip)) to->v6.sin6_scope_id = netdev;
   return sizeof(to->v6);
 }
 
 NetAddress from_socket_address(const SocketAddress& from) {
   NetAddress to = {};
   if (from.any.sa_family == AF_INET) {
-    std::memcpy(to.ip, kMappedPrefix, sizeof(kMappedPrefix));
-    std::memcpy(to.ip + sizeof(kMappedPrefix), &from.v4.sin_addr, sizeof(from.v4.sin_addr));
+    std::memcpy(to.ip, mapped(from.v4.sin_addr).raw, sizeof(to.ip));
     to.port = ntohs(from.v4.sin_port);
   } else if (from.any.sa_family == AF_INET6) {
     std::memcpy(to.ip, &from.v6.sin6_addr, sizeof(to.ip));
@@ -170,28 +144,10 @@ bool same_host(const NetAddress& a, const NetAddress& b) {
   return std::memcmp(a.ip, b.ip, sizeof(a.ip)) == 0;
 }
 
-bool NetAddress::is_ipv4() const {
-  return std::equal(std::begin(kMappedPrefix), std::end(kMappedPrefix), ip);
-}
-
-bool NetAddress::is_link_local() const {
-  return ip[0] == kLinkLocalPrefix[0] && (ip[1] & 0xc0) == kLinkLocalPrefix[1];
-}
-
 bool NetAddress::is_unicast() const {
   // 0.0.0.0/8 is no host; from 224.0.0.0 on lie multicast and broadcast.
   if (is_ipv4()) return ip[12] != 0 && ip[12] < 224;
-  return ip[0] != 0xff && std::any_of(std::begin(ip), std::end(ip), [](uint8_t b) { return b; });
-}
-
-std::string NetAddress::text() const {
-  char text[INET6_ADDRSTRLEN] = "";
-  if (is_ipv4()) {
-    ::inet_ntop(AF_INET, ip + sizeof(kMappedPrefix), text, sizeof(text));
-    return urma::format("{}:{}", text, port);
-  }
-  ::inet_ntop(AF_INET6, ip, text, sizeof(text));
-  return urma::format("[{}]:{}", text, port);
+  return ip[0] != 0xff && !is_zero(ip);
 }
 
 NetAddress address_of(const urma_eid_t& eid, LinkLayer link_layer, uint16_t port) {
@@ -235,23 +191,9 @@ std::string UdpNetwork::full_name(const std::string& name) const {
 }
 
 std::shared_ptr<void> UdpNetwork::claim(const std::string& name) {
-  const AbstractAddress address(full_name(name));
-  auto fd = std::make_shared<OwnFd>(abstract_socket());
-  if (::bind(fd->get(), address.get(), address.length()) != 0) {
-    if (errno == EADDRINUSE) return nullptr;
-    fail_errno(URMA_FAIL, urma::format("holding the name {}", full_name(name)));
-  }
-  return fd;
+  return hold_name(full_name(name));
 }
 
-bool UdpNetwork::is_claimed(const std::string& name) {
-  const AbstractAddress address(full_name(name));
-  const OwnFd fd = abstract_socket();
-  if (::connect(fd.get(), address.get(), address.length()) == 0) return true;
-  if (errno == ECONNREFUSED) return false;
-  // A socket connected elsewhere holds it.
-  if (errno == EPERM) return true;
-  fail_errno(URMA_FAIL, urma::format("looking for the name {}", full_name(name)));
-}
+bool UdpNetwork::is_claimed(const std::string& name) { return is_name_held(full_name(name)); }
 
 }  // namespace urma::verbs

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 
+#include "urma/base/ip.h"
 #include "urma/providers/verbs/device.h"
 #include "urma_types.h"
 
@@ -26,11 +27,10 @@ struct NetAddress {
 
   // The default compares with 0, not this code. NOLINTNEXTLINE(modernize-use-nullptr)
   auto operator<=>(const NetAddress&) const = default;
-  bool is_ipv4() const;
-  bool is_link_local() const;
+  bool is_ipv4() const { return urma::is_ipv4(ip); }
   // The address of one host: not unspecified, multicast or broadcast.
   bool is_unicast() const;
-  std::string text() const;  // "10.0.0.1:4000", "[fe80::1]:4000"
+  std::string text() const { return text_of(ip, port); }
 };
 
 // Ignores the ports.
@@ -87,8 +87,7 @@ class UdpNetwork final : public DatagramNetwork {
   // `netdev` is the scope of link-local addresses: the index of the device's network interface.
   UdpNetwork(const Api* api, uint32_t netdev) : api_(api), netdev_(netdev) {}
   std::unique_ptr<DatagramSocket> open(const NetAddress& local) override;
-  // By a socket in the abstract namespace: it belongs to the network namespace, as addresses do,
-  // and goes with the process.
+  // See hold_name().
   std::shared_ptr<void> claim(const std::string& name) override;
   bool is_claimed(const std::string& name) override;
 

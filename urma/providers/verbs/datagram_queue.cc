@@ -2,7 +2,6 @@
 #include "urma/providers/verbs/datagram_queue.h"
 
 #include <sched.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,6 +11,7 @@
 #include "urma/base/clock.h"
 #include "urma/base/error.h"
 #include "urma/base/log.h"
+#include "urma/base/random.h"
 #include "urma/providers/verbs/path.h"
 
 namespace urma::verbs {
@@ -21,11 +21,7 @@ constexpr uint32_t kMtuOf256 = 1;  // IBV_MTU_256
 constexpr uint64_t kFlushNs = 100'000'000;
 
 // A peer that does not know it cannot send here. The upper half of all keys is the kernel's.
-uint32_t random_qkey() {
-  uint32_t qkey = 0;
-  if (::getrandom(&qkey, sizeof(qkey), 0) != sizeof(qkey)) fail_errno(URMA_FAIL, "getrandom");
-  return qkey & 0x7FFFFFFF;
-}
+uint32_t random_qkey() { return random_value<uint32_t>() & 0x7FFFFFFF; }
 
 QueuePairLimits receives_only(uint32_t depth, uint32_t max_pieces) {
   QueuePairLimits limits;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/verbs/device.h"
 
-#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 
@@ -10,7 +9,9 @@
 #include <cstring>
 
 #include "urma/base/error.h"
+#include "urma/base/fd.h"
 #include "urma/base/guard.h"
+#include "urma/base/ip.h"
 
 namespace urma::verbs {
 namespace {
@@ -18,29 +19,10 @@ namespace {
 // In one turn of the service thread.
 constexpr int kMaxEvents = 16;
 
-constexpr uint8_t kMappedPrefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-
-bool is_ipv4(const uint8_t* raw) {
-  return std::memcmp(raw, kMappedPrefix, sizeof(kMappedPrefix)) == 0;
-}
-
-bool is_link_local(const uint8_t* raw) { return raw[0] == 0xfe && (raw[1] & 0xc0) == 0x80; }
-
-bool is_zero(const uint8_t* raw) {
-  return std::all_of(raw, raw + URMA_EID_SIZE, [](uint8_t byte) { return byte == 0; });
-}
-
-// Only for peers on this machine: iWARP's connections have no route to it.
-bool is_loopback(const uint8_t* raw) {
-  if (is_ipv4(raw)) return raw[12] == 127;
-  return std::all_of(raw, raw + URMA_EID_SIZE - 1, [](uint8_t byte) { return byte == 0; }) &&
-         raw[15] == 1;
-}
-
 // Smaller is better: reachable from more places.
 int rank(const PortAddress& address) {
-  if (is_ipv4(address.eid.raw)) return 0;
-  return is_link_local(address.eid.raw) ? 2 : 1;
+  if (is_ipv4(address.eid)) return 0;
+  return is_link_local(address.eid) ? 2 : 1;
 }
 
 void sort_and_limit(std::vector<PortAddress>* addresses) {
@@ -85,6 +67,7 @@ std::vector<PortAddress> iwarp_addresses(const Api& api, const std::vector<ibv_g
     const bool same = gid.ndev_ifindex != 0
                           ? interface.ifindex == gid.ndev_ifindex
                           : std::memcmp(interface.mac, gid.gid.raw, sizeof(interface.mac)) == 0;
+    // Connections of iWARP have no route to loopback.
     if (!same || is_loopback(interface.ip)) continue;
     addresses.push_back(make_address(interface.ip, gid.gid_index, interface.ifindex));
   }
@@ -111,13 +94,6 @@ ContextHandle open_by_name(const Api* api, const DeviceInfo& info) {
     fail_device(info, "opening RDMA device " + ibdev, error == ENOENT ? EACCES : error);
   }
   return {api, context};
-}
-
-void make_nonblocking(int fd) {
-  const int flags = ::fcntl(fd, F_GETFL);
-  if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
-    fail_errno(URMA_FAIL, "preparing the events of an RDMA device");
-  }
 }
 
 // Nothing if the event is not one of a queue.
@@ -163,7 +139,9 @@ Device::Device(const Api* api, Service* service, const DeviceInfo& info)
     : api_(api), service_(service), info_(info), context_(open_by_name(api, info)) {
   pd_ = PdHandle(api_, api_->alloc_pd(context_.get()));
   if (!pd_) fail_device(info_, "making a protection domain of " + info_.ibdev, errno);
-  make_nonblocking(context_->async_fd);
+  if (!make_nonblocking(context_->async_fd)) {
+    fail_errno(URMA_FAIL, "preparing the events of an RDMA device");
+  }
   service_->run([this] {
     service_->watch(context_->async_fd, EPOLLIN, [this](uint32_t) { read_events(); });
   });

@@ -45,7 +45,6 @@ struct DeviceInfo {
   bool soft_iwarp() const { return iwarp() && limits.orig_attr.vendor_id == 0x626d74; }
   bool has_immediates() const { return !iwarp(); }
   bool has_solicited() const { return !iwarp(); }
-  bool has_rnr() const { return !iwarp(); }  // else a send without a receive ends the connection
   bool has_datagrams() const { return !iwarp(); }
   bool has_atomics() const { return attr.dev_cap.max_cas_size != 0; }
   bool has_on_demand() const { return attr.dev_cap.feature.bs.non_pin != 0; }

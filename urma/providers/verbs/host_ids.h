@@ -4,45 +4,43 @@
 
 #include <cstdint>
 
-#include "urma/base/id_blocks.h"
+#include "jetty/port_names.h"
 #include "urma/base/service.h"
-#include "urma/providers/verbs/control.h"
 
 namespace urma::verbs {
 
-// The owners of an EID's ids on this machine, by names and ports of its network. No name stands for
-// "a context has chosen an id of this block"; instead each side first takes its own, then checks
-// the other: one that chooses an id checks its block, and the owner of a block checks each id
-// before handing it out.
+// The names of a context's control socket, for any thread: the service thread hears their ports.
 class HostIds final : public IdClaims {
  public:
   explicit HostIds(Service* service) : service_(service) {}
   // Before anything else; stays while anything is called.
-  void start(Control* control) { control_ = control; }
+  void start(PortNames* names) { names_ = names; }
 
   bool claim(uint32_t block) override {
     bool claimed = false;
-    service_->run([&] { claimed = control_->claim_block(block); });
+    service_->run([&] { claimed = names_->claim(block); });
     return claimed;
   }
   void release(uint32_t block) override {
-    service_->run([=, this] { control_->release_block(block); });
+    service_->run([=, this] { names_->release(block); });
   }
-  bool join(uint32_t block) override { return !control_->is_claimed(block); }
+  bool join(uint32_t block) override { return names_->join(block); }
   void leave(uint32_t /*block*/) override {}
   void reserve(IdKind kind, uint32_t /*eid_index*/, uint32_t id) override {
-    service_->run([=, this] { control_->reserve(kind, id); });
+    service_->run([=, this] { names_->reserve(kind, kOnlyEid, id); });
   }
   void unreserve(IdKind kind, uint32_t /*eid_index*/, uint32_t id) override {
-    service_->run([=, this] { control_->release(kind, id); });
+    service_->run([=, this] { names_->unreserve(kind, kOnlyEid, id); });
   }
   bool reserved_elsewhere(IdKind kind, uint32_t id) override {
-    return control_->is_reserved(kind, id);
+    return names_->reserved_elsewhere(kind, id);
   }
 
  private:
+  static constexpr uint32_t kOnlyEid = 0;  // of a control socket
+
   Service* const service_;
-  Control* control_ = nullptr;
+  PortNames* names_ = nullptr;
 };
 
 }  // namespace urma::verbs

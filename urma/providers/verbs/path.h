@@ -132,8 +132,7 @@ class Path : public OffloadedPath {
   bool add_letter(const SendEntry& entry, uint32_t* immediate);
   Step authorize(const RemoteAccess& access, uint64_t* asked, const KeyGrant** grant,
                  urma_cr_status_t* status);
-  Step authorize(SendEntry* entry, uint32_t rights, const KeyGrant** grant,
-                 urma_cr_status_t* status);
+  Step authorize(SendEntry* entry, const KeyGrant** grant, urma_cr_status_t* status);
   // Without access to a segment, a request may not invalidate it either.
   Step authorize_invalidation(SendEntry* entry, urma_cr_status_t* status);
   Step add_read(SendEntry* entry, uint32_t rkey, urma_cr_status_t* status);

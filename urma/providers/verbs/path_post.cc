@@ -196,10 +196,8 @@ Path::Step Path::authorize(const RemoteAccess& access, uint64_t* asked, const Ke
   return RequestPath::authorize(&sender_->implicit_imports(), access, asked, grant, status);
 }
 
-Path::Step Path::authorize(SendEntry* entry, uint32_t rights, const KeyGrant** grant,
-                           urma_cr_status_t* status) {
-  return authorize({&entry->remote, entry->remote_addr, entry->bytes, rights}, &asked_, grant,
-                   status);
+Path::Step Path::authorize(SendEntry* entry, const KeyGrant** grant, urma_cr_status_t* status) {
+  return RequestPath::authorize(&sender_->implicit_imports(), entry, grant, status);
 }
 
 Path::Step Path::authorize_invalidation(SendEntry* entry, urma_cr_status_t* status) {
@@ -229,8 +227,7 @@ Path::Step Path::send(SendEntry* entry, urma_cr_status_t* status) {
 Path::Step Path::transfer(SendEntry* entry, uint64_t* /*budget*/, urma_cr_status_t* status) {
   const bool reads = entry->kind == OpKind::kRead;
   const KeyGrant* grant;
-  const Step allowed =
-      authorize(entry, reads ? URMA_ACCESS_READ : URMA_ACCESS_WRITE, &grant, status);
+  const Step allowed = authorize(entry, &grant, status);
   if (allowed != Step::kInFlight) return allowed;
   return reads ? add_read(entry, grant->rkey, status) : add_write(entry, grant->rkey, status);
 }
@@ -261,7 +258,7 @@ Path::Step Path::add_read(SendEntry* entry, uint32_t rkey, urma_cr_status_t* sta
 
 Path::Step Path::write_imm(SendEntry* entry, uint64_t* /*budget*/, urma_cr_status_t* status) {
   const KeyGrant* grant;
-  const Step allowed = authorize(entry, URMA_ACCESS_WRITE, &grant, status);
+  const Step allowed = authorize(entry, &grant, status);
   if (allowed != Step::kInFlight) return allowed;
   ibv_send_wr* request = add_message(*entry, IBV_WR_RDMA_WRITE_WITH_IMM);
   if (request == nullptr) return unsupported(status);
@@ -272,7 +269,7 @@ Path::Step Path::write_imm(SendEntry* entry, uint64_t* /*budget*/, urma_cr_statu
 // The value is written after all data, by the same queue pair.
 Path::Step Path::write_notify(SendEntry* entry, uint64_t* /*budget*/, urma_cr_status_t* status) {
   const KeyGrant* grant;
-  const Step allowed = authorize(entry, URMA_ACCESS_WRITE, &grant, status);
+  const Step allowed = authorize(entry, &grant, status);
   if (allowed != Step::kInFlight) return allowed;
   const KeyGrant* value_grant;
   const Step notifies =
@@ -290,8 +287,7 @@ Path::Step Path::write_notify(SendEntry* entry, uint64_t* /*budget*/, urma_cr_st
 Path::Step Path::atomic(SendEntry* entry, urma_cr_status_t* status) {
   const bool writes = entry->kind == OpKind::kWriteAtomic;
   const KeyGrant* grant;
-  const Step allowed =
-      authorize(entry, writes ? URMA_ACCESS_WRITE : URMA_ACCESS_ATOMIC, &grant, status);
+  const Step allowed = authorize(entry, &grant, status);
   if (allowed != Step::kInFlight) return allowed;
   if (!aligned(*entry, status)) return Step::kDone;
   return writes ? add_write(entry, grant->rkey, status) : add_atomic(entry, *grant, status);

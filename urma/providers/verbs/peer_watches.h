@@ -1,58 +1,53 @@
 // SPDX-License-Identifier: MIT
-//
-// Who wants to know when the owner of a remote queue is gone.
 #ifndef URMA_PROVIDERS_VERBS_PEER_WATCHES_H_
 #define URMA_PROVIDERS_VERBS_PEER_WATCHES_H_
 
 #include <cstdint>
-#include <map>
+#include <cstring>
 #include <optional>
-#include <vector>
+#include <utility>
 
-#include "jetty/transport.h"
+#include "jetty/peer_watches.h"
 #include "urma/providers/verbs/asking.h"
 #include "urma/providers/verbs/control.h"
 
 namespace urma::verbs {
 
-// On the service thread.
-class PeerWatches {
+// Watches of the owners that answer at control sockets. On the service thread.
+class PeerWatches : public urma::PeerWatches {
  public:
-  PeerWatches(Service* service, Asking* asking) : service_(service), asking_(asking) {}
+  PeerWatches(Service* service, Asking* asking)
+      : urma::PeerWatches(
+            service,
+            [asking](IdKind kind, const urma_eid_t& eid, uint32_t id, OnFound found) {
+              asking->ask(eid, kind, id, PingRequest(),
+                          [found = std::move(found)](const Reply& reply, const PeerRef& owner) {
+                            if (reply.answer != Answer::kAccepted) return found(std::nullopt);
+                            found(Owner{key_of(owner)});
+                          });
+            },
+            [this](const OwnerKey& owner, bool heeded) {
+              heeded ? control_->watch(ref_of(owner)) : control_->unwatch(ref_of(owner));
+            }) {}
 
   void start(Control* control) { control_ = control; }
-  void stop();
-
-  // An owner not found yet is looked up again, at growing intervals.
-  void watch(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
-             uint64_t target);
-  void unwatch(PeerWatcher* watcher);
-  void unwatch(PeerWatcher* watcher, uint64_t target);
-  void peer_lost(const PeerRef& peer);
+  void peer_lost(const PeerRef& peer) { lost(key_of(peer)); }
   // The same for a peer that Control goes on watching.
-  void take_for_lost(const PeerRef& peer);
+  void take_for_lost(const PeerRef& peer) { urma::PeerWatches::take_for_lost(key_of(peer)); }
 
  private:
-  struct Watch {
-    IdKind kind;
-    urma_eid_t eid;
-    uint32_t id;
-    uint64_t target;
-    uint64_t number;  // identifies a late answer about another watch
-    uint64_t delay_ns;
-    std::optional<PeerRef> owner;
-    std::vector<PeerRef> lost;  // those taken for lost before the owner was found
-    Service::TimerId timer = 0;
-  };
+  static OwnerKey key_of(const PeerRef& peer) {
+    OwnerKey key = {0, 0, peer.address.port, peer.nonce};
+    std::memcpy(key.data(), peer.address.ip, sizeof(peer.address.ip));
+    return key;
+  }
+  static PeerRef ref_of(const OwnerKey& key) {
+    PeerRef peer = {{{}, static_cast<uint16_t>(key[2])}, key[3]};
+    std::memcpy(peer.address.ip, key.data(), sizeof(peer.address.ip));
+    return peer;
+  }
 
-  void look(PeerWatcher* watcher);
-  void found(PeerWatcher* watcher, uint64_t number, const Reply& reply, const PeerRef& owner);
-
-  Service* const service_;
-  Asking* const asking_;
   Control* control_ = nullptr;
-  uint64_t last_ = 0;
-  std::map<PeerWatcher*, Watch> watches_;
 };
 
 }  // namespace urma::verbs

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/verbs/queue_pair.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "urma/base/error.h"
 #include "urma/base/log.h"
+#include "urma/base/random.h"
 #include "urma/providers/verbs/device.h"
 
 namespace urma::verbs {
@@ -21,12 +20,6 @@ constexpr uint8_t kRetries = 6;
 constexpr uint8_t kHopLimit = 64;
 // 0 would be indefinite.
 constexpr uint8_t kDefaultTimeout = 17;
-
-uint32_t random_psn() {
-  uint32_t psn = 0;
-  if (::getrandom(&psn, sizeof(psn), 0) != sizeof(psn)) fail_errno(URMA_FAIL, "getrandom");
-  return psn & kPsnMask;
-}
 
 // A subnet manager may have changed it since urma_init.
 uint16_t lid_of(const Device& device) {
@@ -94,7 +87,7 @@ QueuePair::QueuePair(const Device& device, ibv_qp_type type, std::shared_ptr<CqP
   try {
     std::memcpy(&address_.gid, &origin.gid, sizeof(address_.gid));
     address_.qpn = number_;
-    address_.psn = random_psn();
+    address_.psn = random_value<uint32_t>() & kPsnMask;
     address_.lid = lid_of(device);
     address_.link_layer = info.link_layer;
     address_.mtu = static_cast<uint8_t>(info.port_attr.active_mtu);

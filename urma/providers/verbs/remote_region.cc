@@ -15,16 +15,8 @@ constexpr size_t kMaxGrants = 4096;
 
 RemoteRegion::RemoteRegion(urma::Transport* transport, Connector* connector, urma_context_t* ctx,
                            const urma_seg_t& imported, urma_token_t token)
-    : ImportedSegment(transport, imported, token), transport_(transport), connector_(connector) {
+    : GrantedSegment(transport, imported, token), transport_(transport), connector_(connector) {
   enter_list(ctx);
-}
-
-RemoteRegion::~RemoteRegion() { leave_list(); }
-
-void RemoteRegion::doubt(const KeyGrant* refused) {
-  // Relaxed: publishes nothing. A newer grant stays.
-  const void* in_force = refused;
-  grant_slot.compare_exchange_strong(in_force, nullptr, std::memory_order_relaxed);
 }
 
 void RemoteRegion::ask_owner(const Wanted& wanted) {
@@ -33,35 +25,34 @@ void RemoteRegion::ask_owner(const Wanted& wanted) {
       [this, wanted](const SegmentAnswer& answer) { finish(wanted, answer); });
 }
 
+// A repeated grant takes no new place: the list stays short though an owner is asked often.
+const KeyGrant* RemoteRegion::known(const KeyGrant& answered) const {
+  const auto same = std::find_if(grants().begin(), grants().end(), [&](const auto& granted) {
+    return granted->segment.says_the_same(answered.segment) && granted->rkey == answered.rkey;
+  });
+  return same == grants().end() ? nullptr : same->get();
+}
+
 void RemoteRegion::finish(const Wanted& wanted, const SegmentAnswer& answer) {
   {
     const MutexLock lock(mutex_);
     urma_cr_status_t status = status_of(answer.answer);
-    if (answer.answer == Answer::kAccepted) {
-      const SegmentReply& reply = answer.reply;
-      const KeyGrant answered = {{reply.ref, reply.base, reply.len, reply.access, /*pages=*/0},
-                                 reply.rkey};
-      // A repeated grant takes no new place: the list stays short though an owner is asked often.
-      const auto same = std::find_if(grants_.begin(), grants_.end(), [&](const auto& known) {
-        return known->segment.base == reply.base && known->segment.len == reply.len &&
-               known->segment.access == reply.access && known->rkey == reply.rkey;
-      });
-      const KeyGrant* kept = same != grants_.end() ? same->get() : nullptr;
-      if (kept == nullptr && grants_.size() < kMaxGrants) {
-        grants_.push_back(std::make_unique<const KeyGrant>(answered));
-        kept = grants_.back().get();
-      }
-      if (kept == nullptr) {
-        status = URMA_CR_REM_OPERATION_ERR;
-        URMA_LOG_LIMITED(WARNING,
-                         "segment at va {:#x} of token id {:#x} has had {} keys; import it again",
-                         uint64_t{seg.ubva.va}, seg.token_id, grants_.size());
-      }
-      // SYNC(key-grant): release pairs with the acquire in grant().
-      grant_slot.store(kept, std::memory_order_release);
-    } else {
+    const SegmentReply& reply = answer.reply;
+    const KeyGrant answered = {{reply.ref, reply.base, reply.len, reply.access, /*pages=*/0},
+                               reply.rkey};
+    if (answer.answer != Answer::kAccepted) {
       URMA_LOG_LIMITED(WARNING, "segment at va {:#x} of token id {:#x} cannot be used: {}",
                        wanted.va, seg.token_id, answer_text(answer.answer));
+    } else if (const KeyGrant* same = known(answered); same != nullptr) {
+      put_in_force(same);
+    } else if (grants().size() < kMaxGrants) {
+      publish(std::make_unique<const KeyGrant>(answered));
+    } else {
+      put_in_force(nullptr);
+      status = URMA_CR_REM_OPERATION_ERR;
+      URMA_LOG_LIMITED(WARNING,
+                       "segment at va {:#x} of token id {:#x} has had {} keys; import it again",
+                       uint64_t{seg.ubva.va}, seg.token_id, grants().size());
     }
     attempt_ended(answer.answer, status);
   }

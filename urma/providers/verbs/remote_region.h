@@ -5,13 +5,9 @@
 #ifndef URMA_PROVIDERS_VERBS_REMOTE_REGION_H_
 #define URMA_PROVIDERS_VERBS_REMOTE_REGION_H_
 
-#include <atomic>
 #include <cstdint>
-#include <memory>
-#include <vector>
 
-#include "jetty/remote.h"
-#include "urma/base/mutex.h"
+#include "jetty/granted_segment.h"
 #include "urma/providers/verbs/connector.h"
 
 namespace urma::verbs {
@@ -26,22 +22,16 @@ struct KeyGrant {
 };
 
 // Thread-safe.
-class RemoteRegion : public ImportedSegment {
+class RemoteRegion : public GrantedSegment<KeyGrant> {
  public:
   // Both outlive it.
   RemoteRegion(urma::Transport* transport, Connector* connector, urma_context_t* ctx,
                const urma_seg_t& imported, urma_token_t token);
-  ~RemoteRegion() override;
+  ~RemoteRegion() override { leave_list(); }
 
-  // The newest grant, NULL if none is valid. It lives as long as the segment.
-  const KeyGrant* grant() const {
-    // SYNC(key-grant): acquire pairs with the release in finish().
-    return static_cast<const KeyGrant*>(grant_slot.load(std::memory_order_acquire));
-  }
   // A key can be used at once.
   static bool settled(const KeyGrant& /*grant*/) { return true; }
   static bool about_to_be_mapped() { return false; }
-  static bool stale() { return false; }
   // Whether it covers these bytes. A grant that was refused, or not yet given, covers those that it
   // was requested for.
   bool holds(uint64_t addr, uint64_t bytes, uint32_t /*access*/) const {
@@ -50,16 +40,19 @@ class RemoteRegion : public ImportedSegment {
     return known->segment.covers(addr, bytes);
   }
   // A request with this grant was refused: the next request asks anew.
-  void doubt(const KeyGrant* refused);
+  void doubt(const KeyGrant* refused) {
+    // Relaxed: publishes nothing. A newer grant stays.
+    const void* in_force = refused;
+    grant_slot.compare_exchange_strong(in_force, nullptr, std::memory_order_relaxed);
+  }
 
  private:
   void ask_owner(const Wanted& wanted) override;
   void finish(const Wanted& wanted, const SegmentAnswer& answer);
+  const KeyGrant* known(const KeyGrant& answered) const URMA_REQUIRES(mutex_);
 
   urma::Transport* const transport_;
   Connector* const connector_;
-  // Older ones may be in use by requests in flight.
-  std::vector<std::unique_ptr<const KeyGrant>> grants_ URMA_GUARDED_BY(mutex_);
 };
 
 }  // namespace urma::verbs

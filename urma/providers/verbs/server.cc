@@ -274,7 +274,7 @@ void Server::on_peer_lost(const PeerRef& peer, PeerLoss loss) {
     }
     transport_->serve_senders();
   }
-  transport_->watches().peer_lost(peer);
+  transport_->watches()->peer_lost(peer);
 }
 
 }  // namespace urma::verbs

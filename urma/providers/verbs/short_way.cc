@@ -115,9 +115,7 @@ inline bool lies_within(uint64_t bytes, uint64_t most) { return bytes - 1 < most
                                                        uint32_t rights, uint32_t* rkey) {
   auto* handle = static_cast<SegmentHandle*>(remote.tseg);
   if (handle == nullptr) return nullptr;
-  // SYNC(key-grant): acquire pairs with the release in RemoteRegion::finish().
-  const auto* grant =
-      static_cast<const KeyGrant*>(handle->grant_slot.load(std::memory_order_acquire));
+  const KeyGrant* grant = RemoteRegion::grant_of(*handle);
   // A single right.
   if (grant == nullptr || (grant->segment.access & rights) == 0 ||
       !grant->segment.covers(remote.addr, bytes)) {

@@ -8,6 +8,7 @@
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
+#include "urma/base/text.h"
 #include "urma/providers/verbs/datagram_queue.h"
 #include "urma/providers/verbs/path.h"
 #include "urma/providers/verbs/receiver.h"
@@ -19,7 +20,6 @@ namespace {
 
 // How long an ended receiver may take to say so, and how many messages it has received.
 constexpr uint64_t kLastWordNs = 500'000'000;
-constexpr uint32_t kMaxTokens = 65535;
 
 PortAddress address_at(const Device& device, uint32_t eid_index) {
   const urma_eid_t& eid = device.info().eids[eid_index].eid;
@@ -50,7 +50,6 @@ Transport::Transport(std::shared_ptr<Device> device, Service* service,
       config_(config),
       host_ids_(service),
       ids_(&host_ids_, config.nonce),
-      tokens_(kMaxTokens),
       network_(&device_->api(), address_at(*device_, config.eid_index).netdev),
       connections_(service, config.most_senders),
       registrations_(device_.get(), &segments()),
@@ -81,7 +80,7 @@ Transport::Transport(std::shared_ptr<Device> device, Service* service,
     }
   });
   port_ = control_->port();
-  host_ids_.start(control_.get());
+  host_ids_.start(&control_->names());
 }
 
 // Before any call can come.
@@ -144,30 +143,6 @@ Transport::~Transport() {
   service().run([] {});
 }
 
-uint32_t Transport::take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) {
-  if (kind == IdKind::kToken) {
-    const auto index = tokens_.take();
-    if (!index) fail(URMA_ENOMEM, "all {} token ids of the context are in use", kMaxTokens);
-    return uint32_t{port_} << 16 | *index;
-  }
-  if (chosen != 0) {
-    ids_.choose(kind, eid_index, chosen);
-    return chosen;
-  }
-  const auto id = ids_.take(kind);
-  if (!id) {
-    fail(URMA_ENOMEM,
-         "all {} ids of an EID are taken by the processes of this machine; delete some objects",
-         kClaimableIds);
-  }
-  return *id;
-}
-
-void Transport::free_id(IdKind kind, uint32_t eid_index, uint32_t id) {
-  if (kind != IdKind::kToken) return ids_.give_back(kind, eid_index, id);
-  tokens_.give_back(id & 0xffff);
-}
-
 std::unique_ptr<urma::Sender> Transport::make_sender(const urma_jfs_cfg_t& cfg,
                                                      const QueueIdentity& identity,
                                                      const urma_jetty_id_t& id) {
@@ -214,20 +189,14 @@ void Transport::connect_ahead(const RemoteQueue& target) {
   });
 }
 
-void Transport::watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
-                           uint64_t target) {
-  service().post([=, this, ended = ended()] {
-    if (*ended) return;
-    guarded(URMA_LOG_SITE, [&] { watches_.watch(watcher, kind, eid, id, target); });
-  });
-}
-
-void Transport::unwatch_peer(PeerWatcher* watcher) {
-  service().run([=, this] { watches_.unwatch(watcher); });
-}
-
-void Transport::unwatch_peer(PeerWatcher* watcher, uint64_t target) {
-  service().run([=, this] { watches_.unwatch(watcher, target); });
+void Transport::list_connections(size_t most,
+                                 std::vector<urma_ext_connection_t>* connections) const {
+  const size_t first = connections->size();
+  connections_.append_to(connections, most);
+  incoming_.append_to(connections, most);
+  for (size_t i = first; i < connections->size(); ++i) {
+    copy_text((*connections)[i].device, device_->info().name.c_str());
+  }
 }
 
 // At once, so that no later request to the target uses the ended connection; other requests to its

@@ -12,8 +12,6 @@
 #include <vector>
 
 #include "jetty/transport.h"
-#include "urma/base/id_blocks.h"
-#include "urma/base/id_pool.h"
 #include "urma/providers/verbs/asking.h"
 #include "urma/providers/verbs/cm_acceptor.h"
 #include "urma/providers/verbs/connection.h"
@@ -47,7 +45,6 @@ class Transport final : public urma::Transport {
   Asking& asking() { return asking_; }
   // Of iWARP, else NULL.
   CmAcceptor* acceptor() { return acceptor_.get(); }
-  PeerWatches& watches() { return watches_; }
   Connections& connections() { return connections_; }
   IncomingList& incoming() { return incoming_; }
   const Device& device() const { return *device_; }
@@ -59,8 +56,12 @@ class Transport final : public urma::Transport {
   std::span<const urma_eid_t> eids() const override { return eids_; }
   uint32_t uasid() const override { return config_.uasid; }
   bool has_remote_bells() const override { return false; }
-  uint32_t take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) override;
-  void free_id(IdKind kind, uint32_t eid_index, uint32_t id) override;
+  uint32_t take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) override {
+    return ids_.take(kind, eid_index, chosen, port_);
+  }
+  void free_id(IdKind kind, uint32_t eid_index, uint32_t id) override {
+    ids_.free(kind, eid_index, id);
+  }
   std::unique_ptr<urma::Sender> make_sender(const urma_jfs_cfg_t& cfg,
                                             const QueueIdentity& identity,
                                             const urma_jetty_id_t& id) override;
@@ -77,11 +78,10 @@ class Transport final : public urma::Transport {
                                   uint32_t access) override;
   void probe(const ProbeTarget& target, std::function<void(Answer)> answered) override;
   void connect_ahead(const RemoteQueue& target) override;
-  void watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
-                  uint64_t target) override;
-  void unwatch_peer(PeerWatcher* watcher) override;
-  void unwatch_peer(PeerWatcher* watcher, uint64_t target) override;
+  PeerWatches* watches() override { return &watches_; }
   void lose_connection(const RemoteQueue& target) override;
+  void list_connections(size_t most,
+                        std::vector<urma_ext_connection_t>* connections) const override;
 
  private:
   void open_connections(const PortAddress& address);
@@ -92,8 +92,7 @@ class Transport final : public urma::Transport {
   const TransportConfig config_;
   std::vector<urma_eid_t> eids_;
   HostIds host_ids_;
-  IdBlocks ids_;
-  IdPool tokens_;
+  PortIds ids_;
   UdpNetwork network_;
   Connections connections_;
   IncomingList incoming_;

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+#include "jetty/peer_watches.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "urma/base/guard.h"
+#include "urma/base/log.h"
+
+namespace urma {
+namespace {
+
+constexpr uint64_t kFirstDelayNs = 10'000'000;
+constexpr uint64_t kLastDelayNs = 1'000'000'000;
+
+}  // namespace
+
+void PeerWatches::stop() {
+  stopped_ = true;
+  for (const auto& [watcher, watch] : watches_) {
+    if (watch.timer != 0) service_->cancel(watch.timer);
+  }
+  watches_.clear();
+}
+
+void PeerWatches::watch(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,
+                        uint64_t target) {
+  if (stopped_) return;
+  unwatch(watcher);
+  const Name name = {watcher, ++last_};
+  watches_.emplace(watcher, Watch{kind, eid, id, target, name.number, kFirstDelayNs});
+  look(name);
+}
+
+void PeerWatches::unwatch(PeerWatcher* watcher, std::optional<uint64_t> target) {
+  const auto known = watches_.find(watcher);
+  if (known == watches_.end() || known->second.target != target.value_or(known->second.target)) {
+    return;
+  }
+  const auto ended = watches_.extract(known);
+  if (ended.mapped().timer != 0) service_->cancel(ended.mapped().timer);
+  if (ended.mapped().owner.has_value()) heed_(*ended.mapped().owner, false);
+}
+
+PeerWatches::Watch* PeerWatches::at(const Name& name) {
+  const auto known = watches_.find(name.watcher);
+  return known != watches_.end() && known->second.number == name.number ? &known->second : nullptr;
+}
+
+std::vector<PeerWatches::Name> PeerWatches::watches_of(const OwnerKey& owner) const {
+  std::vector<Name> names;
+  for (const auto& [watcher, watch] : watches_) {
+    if (watch.owner == owner) names.push_back({watcher, watch.number});
+  }
+  return names;
+}
+
+// Out of memory or descriptors: later there may be some.
+void PeerWatches::look(const Name& name) {
+  // Copies: the answer may end the watch at once.
+  const Watch* watch = at(name);
+  const IdKind kind = watch->kind;
+  const urma_eid_t eid = watch->eid;
+  const uint32_t id = watch->id;
+  try {
+    find_(kind, eid, id, [this, name](const std::optional<Owner>& owner) { found(name, owner); });
+  } catch (...) {
+    look_later(name);
+    throw;
+  }
+}
+
+void PeerWatches::look_later(const Name& name) {
+  Watch* watch = at(name);
+  if (watch == nullptr || watch->timer != 0 || watch->owner.has_value()) return;
+  watch->timer = service_->after(watch->delay_ns, [this, name] {
+    at(name)->timer = 0;
+    guarded(URMA_LOG_SITE, [&] { look(name); });
+  });
+  watch->delay_ns = std::min(2 * watch->delay_ns, kLastDelayNs);
+}
+
+void PeerWatches::found(const Name& name, const std::optional<Owner>& owner) {
+  Watch* watch = at(name);
+  if (watch == nullptr) return;
+  if (!owner.has_value()) {
+    // There was an owner, and nobody has the id any more.
+    return watch->found ? tell(name) : look_later(name);
+  }
+  watch->found = true;
+  if (std::find(watch->lost.begin(), watch->lost.end(), owner->key) != watch->lost.end()) {
+    return tell(name);
+  }
+  if (owner->gone) return look_later(name);
+  try {
+    heed_(owner->key, true);
+  } catch (...) {
+    look_later(name);
+    throw;
+  }
+  watch->owner = owner->key;
+  watch->delay_ns = kFirstDelayNs;
+}
+
+void PeerWatches::tell(const Name& name) {
+  const Watch* watch = at(name);
+  if (watch == nullptr) return;
+  const uint64_t target = watch->target;
+  watches_.erase(name.watcher);
+  guarded(URMA_LOG_SITE, [&] { name.watcher->peer_gone(target); });
+}
+
+void PeerWatches::lost(const OwnerKey& owner) {
+  for (const Name& name : watches_of(owner)) tell(name);
+}
+
+void PeerWatches::take_for_lost(const OwnerKey& owner) {
+  for (auto& [watcher, watch] : watches_) {
+    if (!watch.owner.has_value()) watch.lost.push_back(owner);
+  }
+  for (const Name& name : watches_of(owner)) {
+    heed_(owner, false);
+    tell(name);
+  }
+}
+
+void PeerWatches::look_again(const OwnerKey& owner) {
+  for (const Name& name : watches_of(owner)) {
+    if (Watch* watch = at(name); watch != nullptr) {
+      watch->owner.reset();
+      guarded(URMA_LOG_SITE, [&] { look(name); });
+    }
+  }
+}
+
+}  // namespace urma
