@@ -66,7 +66,9 @@ Transport::Transport(const char* name, const urma_host& host, CopyEngine* copy,
                                   const PeerWatches::OnFound& found) {
         const std::shared_ptr<Link> link = link_to(kind, eid, id);
         if (link == nullptr) return found(std::nullopt);
-        found(PeerWatches::Owner{key_of(*link), link->gone()});
+        using State = PeerWatches::State;
+        // One that had hung up is not found again.
+        found(PeerWatches::Owner{key_of(*link), link->gone() ? State::kRefused : State::kReached});
       }) {
   enter_process_barrier();
   segments().set_take_back([this](SharedPages::RangeId pages) {
