@@ -26,8 +26,8 @@ class GrantedSegment : public ImportedSegment {
     // SYNC(grant): acquire pairs with the release in put_in_force().
     return static_cast<const Grant*>(handle.grant_slot.load(std::memory_order_acquire));
   }
-  // The newest grant, which may no longer stand; NULL before the first. It stays while the segment
-  // is imported.
+  // The newest grant, which may no longer stand; NULL before the first, and while a provider whose
+  // grants cannot tell that they ended has to ask anew. It stays while the segment is imported.
   [[gnu::always_inline]] const Grant* grant() const { return grant_of(*this); }
   // It was granted once, and that grant no longer stands.
   bool stale() const {
@@ -68,7 +68,7 @@ class GrantedSegment : public ImportedSegment {
     put_in_force(grants_.back().get());
     return grants_.back().get();
   }
-  // One of grants().
+  // One of grants(), or NULL.
   void put_in_force(const Grant* granted) URMA_REQUIRES(mutex_) {
     // SYNC(grant): release pairs with the acquire in grant_of().
     grant_slot.store(granted, std::memory_order_release);

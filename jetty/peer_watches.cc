@@ -17,9 +17,7 @@ constexpr uint64_t kLastDelayNs = 1'000'000'000;
 
 void PeerWatches::stop() {
   stopped_ = true;
-  for (const auto& [watcher, watch] : watches_) {
-    if (watch.timer != 0) service_->cancel(watch.timer);
-  }
+  for (auto& [watcher, watch] : watches_) cancel_timer(&watch);
   watches_.clear();
 }
 
@@ -37,9 +35,13 @@ void PeerWatches::unwatch(PeerWatcher* watcher, std::optional<uint64_t> target) 
   if (known == watches_.end() || known->second.target != target.value_or(known->second.target)) {
     return;
   }
-  const auto ended = watches_.extract(known);
-  if (ended.mapped().timer != 0) service_->cancel(ended.mapped().timer);
+  auto ended = watches_.extract(known);
+  cancel_timer(&ended.mapped());
   if (ended.mapped().owner.has_value()) heed_(*ended.mapped().owner, false);
+}
+
+void PeerWatches::cancel_timer(Watch* watch) {
+  if (watch->timer != 0) service_->cancel(std::exchange(watch->timer, 0));
 }
 
 PeerWatches::Watch* PeerWatches::at(const Name& name) {
@@ -74,7 +76,9 @@ void PeerWatches::look_later(const Name& name) {
   Watch* watch = at(name);
   if (watch == nullptr || watch->timer != 0 || watch->owner.has_value()) return;
   watch->timer = service_->after(watch->delay_ns, [this, name] {
-    at(name)->timer = 0;
+    Watch* due = at(name);
+    if (due == nullptr) return;
+    due->timer = 0;
     guarded(URMA_LOG_SITE, [&] { look(name); });
   });
   watch->delay_ns = std::min(2 * watch->delay_ns, kLastDelayNs);
@@ -82,29 +86,35 @@ void PeerWatches::look_later(const Name& name) {
 
 void PeerWatches::found(const Name& name, const std::optional<Owner>& owner) {
   Watch* watch = at(name);
-  if (watch == nullptr) return;
+  // With an owner, this answers an earlier look, which had failed on the way.
+  if (watch == nullptr || watch->owner.has_value()) return;
+  cancel_timer(watch);
   if (!owner.has_value()) {
     // There was an owner, and nobody has the id any more.
     return watch->found ? tell(name) : look_later(name);
   }
-  watch->found = true;
-  if (std::find(watch->lost.begin(), watch->lost.end(), owner->key) != watch->lost.end()) {
-    return tell(name);
+  const bool lost =
+      std::find(watch->lost.begin(), watch->lost.end(), owner->key) != watch->lost.end();
+  if (lost || owner->state == State::kGone) return tell(name);
+  if (owner->state == State::kRefused) {
+    watch->found = true;
+    return look_later(name);
   }
-  if (owner->gone) return look_later(name);
   try {
     heed_(owner->key, true);
   } catch (...) {
     look_later(name);
     throw;
   }
+  watch->found = true;
   watch->owner = owner->key;
   watch->delay_ns = kFirstDelayNs;
 }
 
 void PeerWatches::tell(const Name& name) {
-  const Watch* watch = at(name);
+  Watch* watch = at(name);
   if (watch == nullptr) return;
+  cancel_timer(watch);
   const uint64_t target = watch->target;
   watches_.erase(name.watcher);
   guarded(URMA_LOG_SITE, [&] { name.watcher->peer_gone(target); });
@@ -119,6 +129,8 @@ void PeerWatches::take_for_lost(const OwnerKey& owner) {
     if (!watch.owner.has_value()) watch.lost.push_back(owner);
   }
   for (const Name& name : watches_of(owner)) {
+    // A watcher that was told before may have ended this watch.
+    if (at(name) == nullptr) continue;
     heed_(owner, false);
     tell(name);
   }

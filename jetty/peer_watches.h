@@ -32,11 +32,17 @@ using OwnerKey = std::array<uint64_t, 4>;
 // On the service thread.
 class PeerWatches {
  public:
+  enum class State {
+    kReached,
+    kGone,     // since it was looked up: its loss may have been reported already
+    kRefused,  // to be reached: perhaps another process has the id in a moment
+  };
   struct Owner {
     OwnerKey key;
-    bool gone = false;  // since it was looked up, as far as known
+    State state = State::kReached;
   };
-  // Calls found() once, perhaps at once: with nothing if nobody has the id.
+  // Calls found() once, perhaps at once: with nothing if nobody has the id. Even if it throws, it
+  // may have called found(), or do so later.
   using OnFound = std::function<void(const std::optional<Owner>&)>;
   using Find = std::function<void(IdKind kind, const urma_eid_t& eid, uint32_t id, OnFound found)>;
   // From now on the provider has to report the loss of this owner, or no longer.
@@ -70,7 +76,7 @@ class PeerWatches {
     uint64_t number;  // identifies a late answer about another watch
     uint64_t delay_ns;
     Service::TimerId timer = 0;
-    bool found = false;  // there was an owner
+    bool found = false;  // there was an owner; once nobody has the id, it is gone
     std::optional<OwnerKey> owner = {};
     std::vector<OwnerKey> lost = {};  // those taken for lost before the owner was found
   };
@@ -82,6 +88,7 @@ class PeerWatches {
 
   // Those with this owner.
   std::vector<Name> watches_of(const OwnerKey& owner) const;
+  void cancel_timer(Watch* watch);
   // NULL if it has ended.
   Watch* at(const Name& name);
   void look(const Name& name);

@@ -64,6 +64,19 @@ TEST_F(ControlTest, OneMessageIsEnoughWithoutLoss) {
   EXPECT_EQ(service_.timers(), 0U);
 }
 
+TEST_F(ControlTest, APeerIsWatchedOnceATimerCouldBeSet) {
+  auto a = party(1, 11), b = party(2, 22);
+  const PeerRef peer = b->ref();
+  service_.out_of_memory = true;
+  EXPECT_THROW(a->control->watch(peer), std::bad_alloc);
+  service_.out_of_memory = false;
+  a->control->watch(peer);
+  b->control.reset();
+  service_.run_for(2 * kSecond);
+  ASSERT_EQ(a->server.lost.size(), 1U);
+  EXPECT_EQ(a->server.lost[0].first, peer);
+}
+
 struct Gone : PeerWatcher {
   void peer_gone(uint64_t target) override { targets.push_back(target); }
   std::vector<uint64_t> targets;

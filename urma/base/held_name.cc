@@ -54,8 +54,8 @@ bool is_name_held(const std::string& name) {
   const OwnFd fd = make_socket();
   if (::connect(fd.get(), address.get(), address.length()) == 0) return true;
   if (errno == ECONNREFUSED) return false;
-  // A socket connected elsewhere holds it.
-  if (errno == EPERM) return true;
+  // A socket connected elsewhere holds it, or one of another security domain.
+  if (errno == EPERM || errno == EACCES) return true;
   fail_errno(URMA_FAIL, urma::format("looking for the name {}", name));
 }
 

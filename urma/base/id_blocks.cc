@@ -17,7 +17,7 @@ constexpr uint32_t kFewTries = 8;
 
 constexpr uint32_t kHalf = kBlocks / 2;
 // Consecutive blocks of the search are kLaneBlocks apart, so that over a network all of them may
-// share one port: see well_known_port().
+// share one port: see port_of().
 constexpr uint32_t kLanes = 4;
 constexpr uint32_t kLaneBlocks = kHalf / kLanes;
 

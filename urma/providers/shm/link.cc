@@ -31,11 +31,14 @@ Reply unreachable() {
 
 }  // namespace
 
+std::atomic<uint64_t> Link::last_serial_;
 std::atomic<uint32_t> Link::nothing_stands_[kMaxSegments];
 
 Link::Link(Service* service, Runtime* runtime, std::string socket_name, int region,
            uint64_t patience_ns, Calls calls)
-    : service_(service),
+    // Relaxed: it only has to differ.
+    : serial_(last_serial_.fetch_add(1, std::memory_order_relaxed)),
+      service_(service),
       runtime_(runtime),
       socket_name_(std::move(socket_name)),
       our_region_(region),

@@ -61,6 +61,8 @@ class Link : public std::enable_shared_from_this<Link> {
   // The same, if the peer has closed the connection.
   void hang_up();
   Wakeups& wakeups() { return wakeups_; }
+  // Tells it from all other links of this process, also earlier ones.
+  uint64_t serial() const { return serial_; }
   // Whether it is gone because the owner is gone, or has ended the library.
   bool hung_up() const { return hung_up_; }
   const std::shared_ptr<const PeerRegion>& region() const { return region_; }
@@ -105,6 +107,7 @@ class Link : public std::enable_shared_from_this<Link> {
   void look_later();
   void look();
 
+  const uint64_t serial_;
   Service* service_;
   Runtime* runtime_;
   const std::string socket_name_;
@@ -128,6 +131,7 @@ class Link : public std::enable_shared_from_this<Link> {
   bool staging_lent_ = false;
   std::shared_ptr<const PeerRegion> region_;
   std::atomic<const std::atomic<uint32_t>*> words_{nothing_stands_};
+  static std::atomic<uint64_t> last_serial_;
   // Not const, so that it takes no room in the module.
   static std::atomic<uint32_t> nothing_stands_[kMaxSegments];
 };

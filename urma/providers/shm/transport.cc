@@ -30,8 +30,7 @@ constexpr uint64_t kNsPerMs = 1'000'000;
 // within a millisecond.
 constexpr std::chrono::milliseconds kLastOpenings(100);
 
-// A link that has ended is kept until that was reported, so no other has its address.
-OwnerKey key_of(const Link& link) { return {reinterpret_cast<uint64_t>(&link)}; }
+OwnerKey key_of(const Link& link) { return {link.serial()}; }
 
 // This one included. A process that was killed counts until it is cleaned up.
 size_t count_processes(int dir_fd) {
@@ -66,7 +65,9 @@ Transport::Transport(const char* name, const urma_host& host, CopyEngine* copy,
                                   const PeerWatches::OnFound& found) {
         const std::shared_ptr<Link> link = link_to(kind, eid, id);
         if (link == nullptr) return found(std::nullopt);
-        found(PeerWatches::Owner{key_of(*link), link->gone()});
+        using State = PeerWatches::State;
+        // One that had hung up is not found again.
+        found(PeerWatches::Owner{key_of(*link), link->gone() ? State::kRefused : State::kReached});
       }) {
   enter_process_barrier();
   segments().set_take_back([this](SharedPages::RangeId pages) {
@@ -136,10 +137,10 @@ std::shared_ptr<Link> Transport::link_to(uint32_t slot) {
   const auto on_stop = [this](const std::shared_ptr<Link>& ended) {
     serve_senders();
     service().post([this, ended] {
+      ended->hung_up() ? watches_.lost(key_of(*ended)) : watches_.look_again(key_of(*ended));
       // Otherwise the last one would keep its descriptors until there is another one.
       drop_gone_links();
       kept_segments_.drop_ended();
-      ended->hung_up() ? watches_.lost(key_of(*ended)) : watches_.look_again(key_of(*ended));
     });
   };
   auto link = std::make_shared<Link>(

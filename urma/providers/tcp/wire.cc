@@ -76,7 +76,8 @@ void TcpWire::start(WireTransport* engine) {
                                       PeerWatches::OnFound found) {
     find(kind, eid, id, [found = std::move(found)](Answer, const Ref& owner) {
       if (owner == nullptr) return found(std::nullopt);
-      found(PeerWatches::Owner{key_of(*owner), owner->gone()});
+      using State = PeerWatches::State;
+      found(PeerWatches::Owner{key_of(*owner), owner->gone() ? State::kGone : State::kReached});
     });
   });
 }

@@ -8,12 +8,21 @@ ControlWatch::~ControlWatch() {
 }
 
 void ControlWatch::watch(const PeerRef& peer) {
-  Watched& watched = peers_[peer];
-  if (watched.uses++ != 0) return;
-  watched.heard_ns = wire_->clock();
-  // Not at once: the peer has just been heard from.
-  watched.timer =
-      wire_->service->after(silence_ns_ / kPingsPerSilence, [this, peer] { ping(peer); });
+  const auto [known, is_new] = peers_.try_emplace(peer);
+  Watched& watched = known->second;
+  if (is_new) {
+    watched.heard_ns = wire_->clock();
+    try {
+      // Not at once: the peer has just been heard from.
+      watched.timer =
+          wire_->service->after(silence_ns_ / kPingsPerSilence, [this, peer] { ping(peer); });
+    } catch (...) {
+      // The next watch() has to set one.
+      peers_.erase(known);
+      throw;
+    }
+  }
+  ++watched.uses;
 }
 
 void ControlWatch::unwatch(const PeerRef& peer) {
