@@ -22,8 +22,11 @@ WirePath::WirePath(WireSender* sender, RemoteQueue* target, uint32_t hint)
 bool WirePath::advance() {
   more = false;
   const bool posting = sender_->posting();
-  if (!posting) sender_->wire().progress();
   reap();
+  if (!posting && outstanding != 0) {
+    sender_->wire().progress();
+    reap();
+  }
   const bool waiting = !idle() && execute_pending();
   if (!posting) push();
   // What a wire does at once has already ended.

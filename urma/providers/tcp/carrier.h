@@ -46,6 +46,11 @@ class Stream {
   virtual StreamState progress(std::string* why) = 0;
   // The bytes taken or delivered, of all pieces together; 0 if none can be now, or it is not open.
   virtual size_t send(std::span<const iovec> pieces) = 0;
+  // The same, but they may wait in the kernel for the next send() or push(). If the process ends
+  // before, they leave with its end.
+  virtual size_t send_ahead(std::span<const iovec> pieces) = 0;
+  virtual void push() = 0;
+  // Less than asked for: no more has come.
   virtual size_t receive(std::span<const iovec> pieces) = 0;
   // Bytes wait here that the descriptor does not report (read ahead to a record's end).
   virtual bool has_read_ahead() const = 0;

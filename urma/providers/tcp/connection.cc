@@ -157,14 +157,23 @@ void Connection::put_frame(FrameKind kind, std::span<const char> body,
 
 bool Connection::has_room() const { return waiting() < kMostWaiting; }
 
-void Connection::flush() {
-  if (gone()) return;
+void Connection::send_waiting(bool ahead) {
   while (waiting() != 0) {
     const iovec all = {out_.data() + out_begin_, waiting()};
-    const size_t sent = stream_->send({&all, 1});
+    const size_t sent = ahead ? stream_->send_ahead({&all, 1}) : stream_->send({&all, 1});
     out_begin_ += sent;
     if (sent == 0) break;
   }
+}
+
+void Connection::flush() {
+  if (gone()) return;
+  if (waiting() != 0) {
+    send_waiting(false);
+  } else if (ahead_) {
+    stream_->push();
+  }
+  ahead_ = false;
   if (waiting() == 0) {
     out_.clear();
     out_begin_ = 0;
@@ -186,13 +195,32 @@ bool Connection::has_messages(bool* stuck) {
   return any;
 }
 
-void Connection::push() {
+void Connection::push(bool answers) {
   const MutexLock lock(mutex_);
   if (gone()) return;
+  if (std::exchange(reported_, false)) answers_ = answers;
   ending_where_it_fails([&] {
     mutex_.assume_held();
     put_owed();
     flush();
+  });
+}
+
+// A program that answers each message at once sends the report with its answer, in one packet: the
+// kernel has it before, so that it leaves though the program is killed in between.
+void Connection::report() {
+  const MutexLock lock(mutex_);
+  if (gone()) return;
+  // SYNC(tcp-spinning): under the lock, which stop_spinning() takes afterwards to push.
+  const bool first = !std::exchange(reported_, true);
+  const bool ahead = first && answers_ && wire_->spinning();
+  ending_where_it_fails([&] {
+    mutex_.assume_held();
+    put_owed();
+    if (!ahead) return flush();
+    ahead_ = waiting() != 0;
+    send_waiting(true);
+    if (waiting() != 0) flush();
   });
 }
 
@@ -204,7 +232,7 @@ void Connection::owe(uint32_t way, bool urgent) {
   // SYNC(tcp-spinning): the debt is recorded before this look; a tick first ends the spinning, then
   // pushes.
   if (!urgent && !wire_->spinning()) {
-    wire_->engine().service().post([self = shared_from_this()] { self->push(); });
+    wire_->engine().service().post([self = shared_from_this()] { self->push(/*answers=*/false); });
   }
 }
 
@@ -406,10 +434,15 @@ void Connection::progress() {
   const MutexLock lock(mutex_, std::adopt_lock);
   ending_where_it_fails([&] {
     mutex_.assume_held();
-    for (int reads = 0; reads < kReadsPerTurn && !gone() && receive_some(); ++reads) take_frames();
+    if (std::exchange(reported_, false)) answers_ = false;
+    bool more = true;
+    for (int reads = 0; more && reads < kReadsPerTurn && !gone(); ++reads) {
+      more = receive_some();
+      take_frames();
+    }
     if (gone()) return;
     put_owed();
-    if (waiting() != 0) flush();
+    if (waiting() != 0 || ahead_) flush();
     // The descriptor does not report these bytes.
     if (!gone() && stream_->has_read_ahead()) {
       engine().service().post([self = shared_from_this()] { self->progress(); });
@@ -419,17 +452,15 @@ void Connection::progress() {
 
 // False if nothing more arrives now.
 bool Connection::receive_some() {
-  size_t wanted = 0;
   size_t come = 0;
+  bool all = false;
   const bool bare = in_frame_ && in_begin_ == in_end_ && landing_.left >= kDirectBytes;
   if (bare && landing_.into != nullptr) {
-    wanted = landing_.left;
-    const iovec place = {landing_.into, wanted};
+    const iovec place = {landing_.into, landing_.left};
     come = stream_->receive({&place, 1});
     landing_.into += come;
     landing_.left -= come;
   } else if (const auto landed = bare && landing_.way != nullptr ? land() : std::nullopt) {
-    wanted = landing_.left;
     come = *landed;
     landing_.left -= come;
   } else {
@@ -438,14 +469,14 @@ bool Connection::receive_some() {
                 in_.begin() + static_cast<ptrdiff_t>(in_end_), in_.begin());
       in_end_ -= std::exchange(in_begin_, 0);
     }
-    wanted = in_.size() - in_end_;
-    const iovec rest = {in_.data() + in_end_, wanted};
+    const iovec rest = {in_.data() + in_end_, in_.size() - in_end_};
     come = stream_->receive({&rest, 1});
     in_end_ += come;
+    all = in_end_ < in_.size();
   }
   if (come != 0) {
     heard_ = true;
-    return true;
+    return !all;
   }
   std::string why;
   if (stream_->progress(&why) == StreamState::kLost) lose();

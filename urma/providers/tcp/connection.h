@@ -52,8 +52,8 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   // Processes what the peer has sent, unless another thread does, and sends what is due. Any
   // thread.
   void progress();
-  // Sends buffered bytes now, as far as there is room.
-  void push();
+  // Sends what is due, as far as there is room. `answers`: for a program that posts.
+  void push(bool answers);
   bool awaits();
   // Whether messages wait for a receiver; *stuck is set if one has since the last call.
   bool has_messages(bool* stuck);
@@ -78,8 +78,10 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
               uint32_t cookie);
   void close_way(uint32_t way);
 
-  // The ways of the peer. The peer is owed a report; push() follows if that is `urgent`.
+  // The ways of the peer. The peer is owed a report; report() follows if that is `urgent`.
   void owe(uint32_t way, bool urgent);
+  // Hands what is owed to the kernel: the program may end once it has a message.
+  void report();
   void incoming_closed(IncomingEnd* end, uint8_t status);
   void pull(uint32_t way);
 
@@ -126,6 +128,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
     flush();
   }
   void flush() URMA_REQUIRES(mutex_);
+  void send_waiting(bool ahead) URMA_REQUIRES(mutex_);
   void put_owed() URMA_REQUIRES(mutex_);
   bool has_room() const URMA_REQUIRES(mutex_);
   size_t waiting() const URMA_REQUIRES(mutex_) { return out_.size() - out_begin_; }
@@ -197,6 +200,11 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   bool greeted_ URMA_GUARDED_BY(mutex_) = false;     // the peer keeps this one
   bool full_ URMA_GUARDED_BY(mutex_) = false;        // a request waits for room
   bool wants_room_ URMA_GUARDED_BY(mutex_) = false;  // as the wire knows it
+  // Reports were sent since the program has last polled or posted; their bytes wait in the kernel
+  // for an answer to go with; the last ones were followed by an answer.
+  bool reported_ URMA_GUARDED_BY(mutex_) = false;
+  bool ahead_ URMA_GUARDED_BY(mutex_) = false;
+  bool answers_ URMA_GUARDED_BY(mutex_) = false;
   std::vector<char> out_ URMA_GUARDED_BY(mutex_);
   size_t out_begin_ URMA_GUARDED_BY(mutex_) = 0;
   std::vector<char> in_ URMA_GUARDED_BY(mutex_);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/tcp/line.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -46,11 +48,22 @@ class Portion {
 
 }  // namespace
 
-std::optional<size_t> PlainLine::send(std::span<const iovec> pieces, std::string* why) {
+std::optional<size_t> PlainLine::send_ahead(std::span<const iovec> pieces, std::string* why) {
+  return send_with(pieces, MSG_MORE, why);
+}
+
+// Sends what MSG_MORE holds back, as a side effect that tcp(7) promises.
+void PlainLine::push() {
+  const int on = 1;
+  ::setsockopt(fd_, SOL_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+std::optional<size_t> PlainLine::send_with(std::span<const iovec> pieces, int flags,
+                                           std::string* why) {
   Portion portion(pieces);
   if (portion.bytes() == 0) return 0;
   const msghdr message = portion.message();
-  const ssize_t sent = ::sendmsg(fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  const ssize_t sent = ::sendmsg(fd_, &message, flags | MSG_DONTWAIT | MSG_NOSIGNAL);
   if (sent < 0 && !later(errno)) {
     *why = urma::format("sending to it: {}", std::strerror(errno));
     return std::nullopt;

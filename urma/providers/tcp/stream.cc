@@ -63,6 +63,13 @@ size_t SocketStream::send(std::span<const iovec> pieces) {
   return sent.value_or(0);
 }
 
+size_t SocketStream::send_ahead(std::span<const iovec> pieces) {
+  if (state_ != StreamState::kOpen) return 0;
+  const auto sent = line_->send_ahead(pieces, &why_);
+  if (!sent) lose();
+  return sent.value_or(0);
+}
+
 size_t SocketStream::receive(std::span<const iovec> pieces) {
   if (state_ != StreamState::kOpen) return 0;
   const auto got = line_->receive(pieces, &why_);

@@ -30,6 +30,8 @@ class SocketStream final : public Stream {
 
   StreamState progress(std::string* why) override;
   size_t send(std::span<const iovec> pieces) override;
+  size_t send_ahead(std::span<const iovec> pieces) override;
+  void push() override { line_->push(); }
   size_t receive(std::span<const iovec> pieces) override;
   bool has_read_ahead() const override { return line_->has_read_ahead(); }
   int fd() const override { return fd_.get(); }

@@ -249,7 +249,7 @@ bool TcpWay::access(const WireGrant& grant, const WireAccess& access, uint32_t c
 }
 
 void TcpWay::push() {
-  if (used_ != nullptr) used_->push();
+  if (used_ != nullptr) used_->push(/*answers=*/true);
 }
 
 void TcpWay::close() {
@@ -381,8 +381,7 @@ void IncomingEnd::close(uint8_t status) {
   connection_->incoming_closed(this, status);
 }
 
-// At once: the program may exit once it has a message.
-void IncomingEnd::wake() { connection_->push(); }
+void IncomingEnd::wake() { connection_->report(); }
 
 std::string IncomingEnd::who() const { return connection_->who(); }
 

@@ -492,7 +492,7 @@ void TcpWire::stop_spinning() {
     const MutexLock lock(list_mutex_);
     connections = all();
   }
-  for (const Ref& connection : connections) connection->push();
+  for (const Ref& connection : connections) connection->push(/*answers=*/false);
   messages_wait();
 }
 
