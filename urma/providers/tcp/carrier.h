@@ -67,6 +67,8 @@ class Carrier {
  public:
   virtual ~Carrier() = default;
   virtual uint16_t port() const = 0;
+  // As Peer's.
+  virtual const std::array<uint8_t, 16>& process() const = 0;
   // On one more port, at most. False if it cannot be had. Any thread.
   virtual bool listen_also(uint16_t port) = 0;
   virtual void stop_listening(uint16_t port) = 0;

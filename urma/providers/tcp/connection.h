@@ -64,8 +64,9 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   // Ends everything in flight.
   void end(const std::string& why);
 
-  // Called by the dialer: this stream is the one to keep.
+  // This stream is the one to keep.
   void greet_peer() { say(HelloBody{}); }
+  void ping() { say(PingBody{}); }
   void find(IdKind kind, const urma_eid_t& eid, uint32_t id, OnAnswer answered);
   void probe(const ProbeTarget& target, OnAnswer answered);
   void ask_grant(const GrantRequest& request, OnAnswer answered);
@@ -127,6 +128,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
     put(body);
     flush();
   }
+  size_t send_directly(std::span<const iovec> payload) URMA_REQUIRES(mutex_);
   void flush() URMA_REQUIRES(mutex_);
   void send_waiting(bool ahead) URMA_REQUIRES(mutex_);
   void put_owed() URMA_REQUIRES(mutex_);
@@ -197,7 +199,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   Mutex mutex_;
   std::unique_ptr<Stream> stream_ URMA_GUARDED_BY(mutex_);
   bool heard_ URMA_GUARDED_BY(mutex_) = false;
-  bool greeted_ URMA_GUARDED_BY(mutex_) = false;     // the peer keeps this one
+  bool greeted_ URMA_GUARDED_BY(mutex_) = false;     // the peer has said that it keeps this one
   bool full_ URMA_GUARDED_BY(mutex_) = false;        // a request waits for room
   bool wants_room_ URMA_GUARDED_BY(mutex_) = false;  // as the wire knows it
   // Reports were sent since the program has last polled or posted; their bytes wait in the kernel
@@ -223,6 +225,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   std::unordered_map<uint32_t, std::shared_ptr<IncomingEnd>> incoming_ URMA_GUARDED_BY(mutex_);
   std::unordered_set<uint32_t> opening_ URMA_GUARDED_BY(mutex_);  // by the peer
 
+  std::vector<uint32_t> owing_now_ URMA_GUARDED_BY(mutex_);    // for put_owed() alone
   Mutex owing_mutex_;                                          // taken under mutex_
   std::vector<uint32_t> owing_ URMA_GUARDED_BY(owing_mutex_);  // ways of the peer
   mutable Mutex ended_mutex_;                                  // taken under mutex_

@@ -102,7 +102,7 @@ bool Connection::begin_done() {
 bool Connection::take(FrameKind kind) {
   switch (kind) {
     case FrameKind::kHello:
-      if (began_ || std::exchange(greeted_, true)) return false;
+      if (std::exchange(greeted_, true)) return false;
       wire_->kept(shared_from_this());
       return true;
     case FrameKind::kPing:

@@ -74,6 +74,7 @@ class SocketCarrier final : public Carrier {
   explicit SocketCarrier(const CarrierConfig& config);
 
   uint16_t port() const override { return port_; }
+  const std::array<uint8_t, 16>& process() const override { return process_; }
   bool listen_also(uint16_t port) override;
   void stop_listening(uint16_t port) override;
   std::unique_ptr<Stream> connect(const urma_eid_t& from, const Address& to,

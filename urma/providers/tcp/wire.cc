@@ -21,9 +21,10 @@ namespace {
 // checks from time to time whether they go on.
 constexpr uint32_t kPollsToSpin = 64;
 // The factor by which that number grows each time a program has stopped polling while something
-// waited for it. A program that spins on memory that a peer writes to does so: each time, the
-// service thread would come late.
+// waited for it, after less than kTicksToTrust checks. A program that spins on memory that a peer
+// writes to does so: each time, the service thread would come late.
 constexpr uint32_t kSpinsLater = 8;
+constexpr uint32_t kTicksToTrust = 4;
 constexpr uint32_t kMostPollsToSpin = 1U << 14;
 constexpr uint64_t kTickNs = 1'000'000;
 constexpr uint64_t kLastLookNs = 16'000'000;
@@ -171,7 +172,9 @@ void TcpWire::greet(const Ref& connection) {
   connection->end("");
 }
 
-// The side that started it keeps it, unless there is one to the same process already.
+// The side that started it keeps it, unless there is one to the same process already. Of two that
+// start one at once, that of the process with the greater number is kept: the other process awaits
+// an answer before it uses its own.
 void TcpWire::opened(const Ref& connection) {
   if (!connection->began()) {
     end_greeting(connection, connection);
@@ -186,10 +189,13 @@ void TcpWire::opened(const Ref& connection) {
     end_greeting(connection, kept);
     return connection->end("");
   }
-  by_process_[process_of(connection->peer())] = connection;
   use(connection);
   connection->greet_peer();
-  end_greeting(connection, connection);
+  if (carrier_->process() < connection->peer().process) {
+    greetings_[connection->number()].agreed_by_ns = monotonic_ns() + timeout_ns_;
+    return;
+  }
+  agree(connection);
 }
 
 void TcpWire::end_greeting(const Ref& connection, const Ref& kept) {
@@ -206,15 +212,59 @@ void TcpWire::use(const Ref& connection) {
   if (::epoll_ctl(sockets_.get(), EPOLL_CTL_ADD, connection->fd(), &event) != 0) {
     return connection->end(std::strerror(errno));
   }
-  const MutexLock lock(list_mutex_);
-  open_[connection->number()] = connection;
+  std::vector<Ref> more;
+  {
+    const MutexLock lock(list_mutex_);
+    open_[connection->number()] = connection;
+    few_.store(open_.size() <= kFew);
+    if (open_.size() == kFew + 1) more = all();
+  }
+  // SYNC(tcp-spinning): polls no longer send what the kernel holds for them.
+  for (const Ref& each : more) each->push(/*answers=*/false);
 }
 
 void TcpWire::kept(const Ref& connection) {
   service().post([this, connection] {
-    Ref& known = by_process_[process_of(connection->peer())];
-    if (known == nullptr || known->gone()) known = connection;
+    if (!stopped_ && !connection->gone()) decide(connection);
   });
+}
+
+void TcpWire::decide(const Ref& connection) {
+  const Process process = process_of(connection->peer());
+  if (connection->began()) return agree(connection);
+  const auto found = by_process_.find(process);
+  const bool other = found != by_process_.end() && !found->second->gone();
+  if (!other) {
+    agree(connection);
+  } else if (found->second->began()) {
+    // The peer drops its own once it sees ours, or ours is lost without being known to be so here.
+    if (connection->peer().process == carrier_->process()) return;
+    crossed_[process] = connection;
+    return found->second->ping();
+  }
+  connection->greet_peer();
+}
+
+// This is the one to its process: those that awaited an answer go.
+void TcpWire::agree(const Ref& connection) {
+  const Process process = process_of(connection->peer());
+  by_process_[process] = connection;
+  std::vector<Ref> others;
+  for (const auto& [number, greeting] : greetings_) {
+    const bool open = greeting.agreed_by_ns != 0;
+    if (open && process_of(greeting.connection->peer()) == process) {
+      others.push_back(greeting.connection);
+    }
+  }
+  for (const Ref& other : others) {
+    if (other == connection) continue;
+    for (auto& [address, leads_to] : by_address_) {
+      if (leads_to == other) leads_to = connection;
+    }
+    end_greeting(other, connection);
+    other->end("");
+  }
+  end_greeting(connection, connection);
 }
 
 void TcpWire::watch(const Connection& connection, bool wants_room) {
@@ -236,11 +286,20 @@ void TcpWire::forget(const Ref& connection) {
   {
     const MutexLock lock(list_mutex_);
     open_.erase(connection->number());
+    few_.store(open_.size() <= kFew);
   }
-  std::erase_if(by_address_, [&](const auto& entry) { return entry.second == connection; });
-  std::erase_if(by_process_, [&](const auto& entry) { return entry.second == connection; });
+  const auto is_this = [&](const auto& entry) { return entry.second == connection; };
+  std::erase_if(by_address_, is_this);
+  std::erase_if(crossed_, is_this);
+  const bool was_known = std::erase_if(by_process_, is_this) != 0;
   silent_beats_.erase(connection->number());
   if (stopped_) return;
+  // Whoever waits for it looks for the process once more.
+  end_greeting(connection, connection);
+  if (was_known) {
+    const auto crossed = crossed_.extract(process_of(connection->peer()));
+    if (!crossed.empty()) decide(crossed.mapped());
+  }
   std::vector<Watched> gone;
   std::erase_if(watches_, [&](const auto& entry) {
     if (entry.second.owner != connection) return false;
@@ -464,6 +523,7 @@ void TcpWire::begin_spinning() {
   if (spinning_.exchange(true)) return;
   service().rewatch(sockets_.get(), 0);
   polls_seen_ = polls_.load(std::memory_order_relaxed);
+  ticks_ = 0;
   tick_timer_ = service().after(kTickNs, [this] { tick(); });
 }
 
@@ -472,11 +532,12 @@ void TcpWire::tick() {
   const uint64_t polls = polls_.load(std::memory_order_relaxed);
   if (std::exchange(polls_seen_, polls) == polls) {
     epoll_event waiting;
-    const bool late = ::epoll_wait(sockets_.get(), &waiting, 1, 0) > 0;
+    const bool late = ticks_<kTicksToTrust&& ::epoll_wait(sockets_.get(), &waiting, 1, 0)> 0;
     const uint32_t before = polls_to_spin_.load();
     polls_to_spin_.store(late ? std::min(before * kSpinsLater, kMostPollsToSpin) : kPollsToSpin);
     return stop_spinning();
   }
+  ++ticks_;
   serve_messages();
   tick_timer_ = service().after(kTickNs, [this] { tick(); });
 }
@@ -562,6 +623,12 @@ void TcpWire::beat() {
     if (now >= search.deadline_ns) late.push_back(key);
   }
   for (const Id& key : late) end_search(key, Answer::kUnreachable, nullptr);
+  std::vector<Ref> unanswered;
+  for (const auto& [number, greeting] : greetings_) {
+    const bool due = greeting.agreed_by_ns != 0 && now >= greeting.agreed_by_ns;
+    if (due) unanswered.push_back(greeting.connection);
+  }
+  for (const Ref& connection : unanswered) agree(connection);
   std::vector<Ref> connections;
   {
     const MutexLock lock(list_mutex_);

@@ -68,13 +68,15 @@ class TcpWire final : public Wire {
   }
   // Whether a program polls all the time, so that sending can wait for its next poll.
   bool spinning() const { return spinning_.load(); }
+  // Whether each of its polls then looks at every connection.
+  bool polls_each() const { return spinning() && few_.load(); }
   // A request is in flight to a peer: it must answer, or at least show that it lives.
   void await();
   void serve_senders();
   // Messages have arrived for a receiver. If its program does not take them, the service thread
   // must.
   void messages_wait();
-  // The peer keeps a connection that it has started.
+  // The peer keeps a connection that it has started, or agrees to keep it.
   void kept(const Ref& connection);
   // It is lost; called with its lock held.
   void leave(const Connection& connection);
@@ -103,6 +105,7 @@ class TcpWire final : public Wire {
   struct Greeting {
     Ref connection;
     std::vector<std::function<void(const Ref&)>> told;  // NULL: there is none
+    uint64_t agreed_by_ns = 0;  // open, unless the peer has started another: its answer decides
   };
   struct Watched {
     PeerWatcher* watcher;
@@ -129,6 +132,8 @@ class TcpWire final : public Wire {
   void greet(const Ref& connection);
   void opened(const Ref& connection);
   void end_greeting(const Ref& connection, const Ref& kept);
+  void decide(const Ref& connection);
+  void agree(const Ref& connection);
   void use(const Ref& connection);
   void forget(const Ref& connection);
   void serve();
@@ -157,6 +162,7 @@ class TcpWire final : public Wire {
   std::atomic<uint32_t> polls_in_a_row_{0};
   std::atomic<uint32_t> polls_to_spin_;
   std::atomic<bool> spinning_{false};
+  std::atomic<bool> few_{true};  // connections; written under list_mutex_
   std::atomic<bool> beating_{false};
   std::atomic<bool> serving_senders_{false};
   std::atomic<bool> looking_{false};  // checks waiting messages from time to time
@@ -167,11 +173,13 @@ class TcpWire final : public Wire {
   std::map<uint64_t, Greeting> greetings_;  // by number
   std::map<At, Ref> by_address_;
   std::map<Process, Ref> by_process_;
+  std::map<Process, Ref> crossed_;  // started by the peer meanwhile; used if that one is lost
   std::map<Id, Search> searches_;
   std::map<uint64_t, Watched> watches_;
   uint64_t last_watch_ = 0;
   std::map<uint64_t, uint32_t> silent_beats_;  // by number
   uint64_t polls_seen_ = 0;
+  uint32_t ticks_ = 0;  // since polls have begun
   Service::TimerId tick_timer_ = 0;
   Service::TimerId look_timer_ = 0;
   uint64_t look_delay_ns_ = 0;
