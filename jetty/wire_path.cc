@@ -27,8 +27,9 @@ bool WirePath::advance() {
     sender_->wire().progress();
     reap();
   }
-  const bool waiting = !idle() && execute_pending();
-  if (!posting) push();
+  const bool some = !idle();
+  const bool waiting = some && execute_pending();
+  if (some && !posting) push();
   // What a wire does at once has already ended.
   reap();
   return waiting;

@@ -136,23 +136,32 @@ void Connection::put_frame(FrameKind kind, std::span<const char> body,
   const auto* first = reinterpret_cast<const char*>(&head);
   out_.insert(out_.end(), first, first + sizeof(head));
   out_.insert(out_.end(), body.begin(), body.end());
-  size_t sent = 0;
-  if (bytes >= kDirectBytes) {
-    IovecList all;
-    all.add(reinterpret_cast<uint64_t>(out_.data() + out_begin_), waiting(), 0, UINT64_MAX);
-    for (const iovec& piece : payload) {
-      all.add(reinterpret_cast<uint64_t>(piece.iov_base), piece.iov_len, 0, UINT64_MAX);
-    }
-    sent = stream_->send(all.list());
-    const size_t before = std::min(sent, waiting());
-    out_begin_ += before;
-    sent -= before;
-  }
+  const size_t sent = bytes >= kDirectBytes ? send_directly(payload) : 0;
   const IovecList rest = window(payload, sent, bytes - sent);
   for (const iovec& piece : rest.list()) {
     const auto* from = static_cast<const char*>(piece.iov_base);
     out_.insert(out_.end(), from, from + piece.iov_len);
   }
+}
+
+// Sends what waits, and returns how much of `payload` could follow it.
+size_t Connection::send_directly(std::span<const iovec> payload) {
+  const size_t bytes = bytes_of(payload);
+  size_t sent = 0;
+  while (sent != bytes) {
+    IovecList all;
+    all.add(reinterpret_cast<uint64_t>(out_.data() + out_begin_), waiting(), 0, UINT64_MAX);
+    const IovecList rest = window(payload, sent, bytes - sent);
+    for (const iovec& piece : rest.list()) {
+      all.add(reinterpret_cast<uint64_t>(piece.iov_base), piece.iov_len, 0, UINT64_MAX);
+    }
+    const size_t taken = stream_->send(all.list());
+    if (taken == 0) break;
+    const size_t before = std::min(taken, waiting());
+    out_begin_ += before;
+    sent += taken - before;
+  }
+  return sent;
 }
 
 bool Connection::has_room() const { return waiting() < kMostWaiting; }
@@ -211,9 +220,9 @@ void Connection::push(bool answers) {
 void Connection::report() {
   const MutexLock lock(mutex_);
   if (gone()) return;
-  // SYNC(tcp-spinning): under the lock, which stop_spinning() takes afterwards to push.
+  // SYNC(tcp-spinning): under the lock, which those who end this state take afterwards to push.
   const bool first = !std::exchange(reported_, true);
-  const bool ahead = first && answers_ && wire_->spinning();
+  const bool ahead = first && answers_ && wire_->polls_each();
   ending_where_it_fails([&] {
     mutex_.assume_held();
     put_owed();
@@ -238,16 +247,16 @@ void Connection::owe(uint32_t way, bool urgent) {
 
 void Connection::put_owed() {
   if (done_ != 0) put(DoneBody{std::exchange(done_, 0), URMA_CR_SUCCESS});
-  std::vector<uint32_t> owing;
   {
     const MutexLock lock(owing_mutex_);
-    owing.swap(owing_);
+    owing_now_.swap(owing_);
   }
-  for (const uint32_t way : owing) {
+  for (const uint32_t way : owing_now_) {
     const auto found = incoming_.find(way);
     ReceivedBody received;
     while (found != incoming_.end() && found->second->take_owed(&received)) put(received);
   }
+  owing_now_.clear();
 }
 
 // -------------------------------------------------------------------------------------------------
