@@ -3,13 +3,13 @@
 // Two processes that poll: what a message leaves behind that was polled but not answered, and the
 // connections that they share.
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
-#include <cstdlib>
 #include <utility>
 
 #include "test/process/endpoint.h"
@@ -47,16 +47,46 @@ TEST_F(PollingTest, AMessageThatWasPolledIsReportedThoughItsReceiverIsKilled) {
   }
 }
 
-int connections() {
-  int found = 0;
-  for (int fd = 0; fd < 256; ++fd) {
-    sockaddr_storage peer = {};
-    socklen_t size = sizeof(peer);
-    const bool connected = ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0;
-    const bool network = peer.ss_family == AF_INET || peer.ss_family == AF_INET6;
-    found += connected && network ? 1 : 0;
+// The ports of a connection of this process.
+struct Ports {
+  uint16_t here, there;
+};
+struct Connections {
+  std::array<Ports, 64> ports;
+  size_t count;
+};
+
+uint16_t port_of(const sockaddr_storage& address) {
+  // Both families have the port at the same offset.
+  return reinterpret_cast<const sockaddr_in&>(address).sin_port;
+}
+
+Connections connections() {
+  Connections found = {};
+  for (int fd = 0; fd < 256 && found.count < found.ports.size(); ++fd) {
+    sockaddr_storage here = {}, there = {};
+    socklen_t size = sizeof(here), peer_size = sizeof(there);
+    if (::getsockname(fd, reinterpret_cast<sockaddr*>(&here), &size) != 0) continue;
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&there), &peer_size) != 0) continue;
+    if (here.ss_family != AF_INET && here.ss_family != AF_INET6) continue;
+    found.ports[found.count++] = {port_of(here), port_of(there)};
   }
   return found;
+}
+
+// Between this process and that of the channel, which calls it too; each may have others.
+int shared_connections(Channel& channel) {
+  const Connections ours = connections();
+  const Connections theirs = channel.swap(ours);
+  int shared = 0;
+  for (size_t i = 0; i < ours.count; ++i) {
+    for (size_t j = 0; j < theirs.count; ++j) {
+      const Ports& a = ours.ports[i];
+      const Ports& b = theirs.ports[j];
+      shared += a.here == b.there && a.there == b.here ? 1 : 0;
+    }
+  }
+  return shared;
 }
 
 // Also if both begin at once.
@@ -64,8 +94,6 @@ TEST_F(PollingTest, TwoProcessesShareOneConnection) {
   constexpr int kRounds = repetitions(10);
   for (int round = 0; round < kRounds; ++round) {
     const auto body = [](Channel& channel) {
-      // Without the processes of other tests.
-      ::setenv("URMA_TCP_PORT", "30000-30255", 1);
       OwnedEndpoint endpoint;
       std::array<char, 2 * kSize> memory = {};
       urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
@@ -78,8 +106,8 @@ TEST_F(PollingTest, TwoProcessesShareOneConnection) {
       wait_for_success(endpoint.send_jfc, 0);
       wait_for_success(endpoint.receive_jfc, 0);
       const auto deadline = Clock::now() + patience(seconds(10));
-      while (connections() != 1) {
-        ASSERT_LT(Clock::now(), deadline) << connections();
+      while (shared_connections(channel) != 1) {
+        ASSERT_LT(Clock::now(), deadline);
         EXPECT_TRUE(has_nothing(endpoint.receive_jfc));
       }
       channel.sync();
