@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "jetty/network.h"
@@ -94,7 +95,8 @@ void TcpWire::stop() {
   service().unwatch(carrier_->fd());
   std::vector<Ref> ending;
   for (const auto& [number, greeting] : std::exchange(greetings_, {})) {
-    service().unwatch(greeting.connection->fd());
+    // An open one is in sockets_ instead, and a poll may have lost it: its number is not its own.
+    if (greeting.agreed_by_ns == 0) service().unwatch(greeting.connection->fd());
     ending.push_back(greeting.connection);
   }
   {
@@ -180,15 +182,7 @@ void TcpWire::opened(const Ref& connection) {
     end_greeting(connection, connection);
     return use(connection);
   }
-  const auto known = by_process_.find(process_of(connection->peer()));
-  if (known != by_process_.end() && !known->second->gone()) {
-    const Ref kept = known->second;
-    for (auto& [address, leads_to] : by_address_) {
-      if (leads_to == connection) leads_to = kept;
-    }
-    end_greeting(connection, kept);
-    return connection->end("");
-  }
+  if (const Ref first = first_to(process_of(connection->peer()))) return join(connection, first);
   use(connection);
   connection->greet_peer();
   if (carrier_->process() < connection->peer().process) {
@@ -196,6 +190,35 @@ void TcpWire::opened(const Ref& connection) {
     return;
   }
   agree(connection);
+}
+
+// The connection to this process, or one that awaits its answer: at most one may, as the peer could
+// agree to either of two. NULL if there is none.
+TcpWire::Ref TcpWire::first_to(const Process& process) {
+  const auto known = by_process_.find(process);
+  if (known != by_process_.end() && !known->second->gone()) return known->second;
+  for (const auto& [number, greeting] : greetings_) {
+    const Ref& other = greeting.connection;
+    const bool awaits = greeting.agreed_by_ns != 0 && !other->gone();
+    if (awaits && process_of(other->peer()) == process) return other;
+  }
+  return nullptr;
+}
+
+// Those that wait for `connection` wait for `first` now, or have it.
+void TcpWire::join(const Ref& connection, const Ref& first) {
+  for (auto& [address, leads_to] : by_address_) {
+    if (leads_to == connection) leads_to = first;
+  }
+  const auto awaits = greetings_.find(first->number());
+  if (awaits == greetings_.end()) {
+    end_greeting(connection, first);
+  } else {
+    std::ranges::move(std::exchange(greetings_[connection->number()].told, {}),
+                      std::back_inserter(awaits->second.told));
+    greetings_.erase(connection->number());
+  }
+  connection->end("");
 }
 
 void TcpWire::end_greeting(const Ref& connection, const Ref& kept) {
@@ -257,12 +280,7 @@ void TcpWire::agree(const Ref& connection) {
     }
   }
   for (const Ref& other : others) {
-    if (other == connection) continue;
-    for (auto& [address, leads_to] : by_address_) {
-      if (leads_to == other) leads_to = connection;
-    }
-    end_greeting(other, connection);
-    other->end("");
+    if (other != connection) join(other, connection);
   }
   end_greeting(connection, connection);
 }
@@ -298,7 +316,7 @@ void TcpWire::forget(const Ref& connection) {
   end_greeting(connection, connection);
   if (was_known) {
     const auto crossed = crossed_.extract(process_of(connection->peer()));
-    if (!crossed.empty()) decide(crossed.mapped());
+    if (!crossed.empty() && !crossed.mapped()->gone()) decide(crossed.mapped());
   }
   std::vector<Watched> gone;
   std::erase_if(watches_, [&](const auto& entry) {
@@ -628,7 +646,10 @@ void TcpWire::beat() {
     const bool due = greeting.agreed_by_ns != 0 && now >= greeting.agreed_by_ns;
     if (due) unanswered.push_back(greeting.connection);
   }
-  for (const Ref& connection : unanswered) agree(connection);
+  for (const Ref& connection : unanswered) {
+    // The first one may have ended the others.
+    if (!connection->gone()) agree(connection);
+  }
   std::vector<Ref> connections;
   {
     const MutexLock lock(list_mutex_);

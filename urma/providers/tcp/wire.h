@@ -131,6 +131,8 @@ class TcpWire final : public Wire {
   Ref add(std::unique_ptr<Stream> stream, bool began);
   void greet(const Ref& connection);
   void opened(const Ref& connection);
+  Ref first_to(const Process& process);
+  void join(const Ref& connection, const Ref& first);
   void end_greeting(const Ref& connection, const Ref& kept);
   void decide(const Ref& connection);
   void agree(const Ref& connection);
