@@ -47,7 +47,7 @@ class Stream {
   // The bytes taken or delivered, of all pieces together; 0 if none can be now, or it is not open.
   virtual size_t send(std::span<const iovec> pieces) = 0;
   // The same, but they may wait in the kernel for the next send() or push(). If the process ends
-  // before, they leave with its end.
+  // before, they leave with its end, unless bytes have come that it has not received.
   virtual size_t send_ahead(std::span<const iovec> pieces) = 0;
   virtual void push() = 0;
   // Less than asked for: no more has come.

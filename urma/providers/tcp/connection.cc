@@ -192,7 +192,9 @@ void Connection::flush() {
     out_begin_ = 0;
   }
   std::string why;
-  if (waiting() != 0 && stream_->progress(&why) == StreamState::kLost) return lose();
+  // The stream itself may hold the rest of a record.
+  const bool held = waiting() != 0 || stream_->wants_room();
+  if (held && stream_->progress(&why) == StreamState::kLost) return lose();
   const bool wants_room = waiting() != 0 || stream_->wants_room();
   if (wants_room != std::exchange(wants_room_, wants_room)) wire_->watch(*this, wants_room);
 }
@@ -216,7 +218,8 @@ void Connection::push(bool answers) {
 }
 
 // A program that answers each message at once sends the report with its answer, in one packet: the
-// kernel has it before, so that it leaves though the program is killed in between.
+// kernel has it before, so that it leaves though the program is killed in between, unless more has
+// come that no poll has read.
 void Connection::report() {
   const MutexLock lock(mutex_);
   if (gone()) return;
@@ -229,7 +232,8 @@ void Connection::report() {
     if (!ahead) return flush();
     ahead_ = waiting() != 0;
     send_waiting(true);
-    if (waiting() != 0) flush();
+    // Here its progress is not made, nor the wish for room made known.
+    if (waiting() != 0 || stream_->wants_room()) flush();
   });
 }
 
@@ -438,7 +442,7 @@ void Connection::incoming_closed(IncomingEnd* end, uint8_t status) {
 // Bytes that come
 // -------------------------------------------------------------------------------------------------
 
-void Connection::progress() {
+void Connection::progress(bool to_end) {
   if (gone() || !mutex_.try_lock()) return;
   const MutexLock lock(mutex_, std::adopt_lock);
   ending_where_it_fails([&] {
@@ -446,12 +450,12 @@ void Connection::progress() {
     if (std::exchange(reported_, false)) answers_ = false;
     bool more = true;
     for (int reads = 0; more && reads < kReadsPerTurn && !gone(); ++reads) {
-      more = receive_some();
+      more = receive_some(to_end);
       take_frames();
     }
     if (gone()) return;
     put_owed();
-    if (waiting() != 0 || ahead_) flush();
+    if (waiting() != 0 || wants_room_ || ahead_) flush();
     // The descriptor does not report these bytes.
     if (!gone() && stream_->has_read_ahead()) {
       engine().service().post([self = shared_from_this()] { self->progress(); });
@@ -459,8 +463,10 @@ void Connection::progress() {
   });
 }
 
-// False if nothing more arrives now.
-bool Connection::receive_some() {
+// False if nothing more arrives now. What is less than asked for is the last, but only one more
+// look
+// (`to_end`) tells whether the stream ends after it.
+bool Connection::receive_some(bool to_end) {
   size_t come = 0;
   bool all = false;
   const bool bare = in_frame_ && in_begin_ == in_end_ && landing_.left >= kDirectBytes;
@@ -485,7 +491,7 @@ bool Connection::receive_some() {
   }
   if (come != 0) {
     heard_ = true;
-    return !all;
+    return to_end || !all;
   }
   std::string why;
   if (stream_->progress(&why) == StreamState::kLost) lose();

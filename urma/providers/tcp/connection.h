@@ -49,9 +49,9 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   bool wants_room();
   const Peer& peer() const { return peer_; }  // once it is open
 
-  // Processes what the peer has sent, unless another thread does, and sends what is due. Any
-  // thread.
-  void progress();
+  // Processes what the peer has sent, unless another thread does, and sends what is due. `to_end`:
+  // notices too if the stream ends behind it, which otherwise the next call does. Any thread.
+  void progress(bool to_end = false);
   // Sends what is due, as far as there is room. `answers`: for a program that posts.
   void push(bool answers);
   bool awaits();
@@ -139,7 +139,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   uint32_t add_ticket(OnAnswer answered) URMA_REQUIRES(mutex_);
 
   // Receiving.
-  bool receive_some() URMA_REQUIRES(mutex_);
+  bool receive_some(bool to_end) URMA_REQUIRES(mutex_);
   std::optional<size_t> land() URMA_REQUIRES(mutex_);
   void take_frames() URMA_REQUIRES(mutex_);
   bool begin_frame() URMA_REQUIRES(mutex_);
