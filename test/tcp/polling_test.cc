@@ -4,21 +4,28 @@
 // connections that they share.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <cstdlib>
+#include <memory>
 #include <utility>
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/sanitized.h"
 #include "test/tcp/polling_party.h"
+#include "test/tcp/stranger.h"
 
 namespace urma_test {
 namespace {
+
+using urma::tcp::Stranger;
+using urma::tcp::Stream;
 
 using PollingTest = ProcessTest;
 
@@ -114,6 +121,73 @@ TEST_F(PollingTest, TwoProcessesShareOneConnection) {
     };
     run_two("first", body, "second", body);
   }
+}
+
+constexpr uint32_t kMessages = 1500;  // more than may be on their way to a queue
+constexpr uint32_t kDepth = 2048;
+constexpr uint8_t kForEver = 7;
+
+// No sign of life gets anything going.
+Config deep() {
+  ::setenv("URMA_TCP_TIMEOUT_MS", "600000", 1);
+  Config config;
+  config.send_depth = kDepth;
+  config.receive_depth = kDepth;
+  config.rnr_retry = kForEver;
+  return config;
+}
+
+void poll_until_told(const Channel& channel, urma_jfc_t* jfc) {
+  pollfd said = {channel.fd(), POLLIN, 0};
+  while (::poll(&said, 1, 0) == 0) EXPECT_TRUE(has_nothing(jfc));
+}
+
+// Polls look at many connections only if something has come, and nobody asks for these reports.
+TEST_F(PollingTest, ReportsDoNotWaitForMoreToCome) {
+  Child receiver("receiver", [](Channel& channel) {
+    OwnedEndpoint endpoint(deep());
+    std::array<char, kSize> memory = {};
+    urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
+    channel.send(endpoint.queue_id());
+    // All that can come has.
+    poll_until_told(channel, endpoint.receive_jfc);
+    channel.receive<char>();
+    for (uint32_t i = 0; i < kMessages; ++i) {
+      endpoint.post_receive(segment, memory.data(), kSize);
+      await(endpoint.receive_jfc);
+    }
+    channel.sync();
+  });
+  Child sender("sender", [](Channel& channel) {
+    OwnedEndpoint endpoint(deep());
+    std::array<char, kSize> memory = {};
+    urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
+    urma_target_jetty_t* queue = endpoint.import(channel.receive<QueueId>());
+    urma_sge_t from = piece(segment, memory.data(), kSize);
+    for (uint32_t i = 1; i <= kMessages; ++i) {
+      urma_jfs_wr_t request = send_request(queue, &from);
+      request.flag.bs.complete_enable = i == kMessages ? 1 : 0;
+      endpoint.post(request);
+    }
+    for (int i = 0; i < 20'000; ++i) EXPECT_TRUE(has_nothing(endpoint.send_jfc));
+    // Its service thread goes on.
+    channel.send('f');
+    channel.sync();
+    wait_for_success(endpoint.send_jfc, 0);
+  });
+  const auto queue = receiver.channel().receive<QueueId>();
+  Stranger stranger(queue);
+  std::array<std::unique_ptr<Stream>, 5> many;
+  for (auto& stream : many) {
+    stream = stranger.connect();
+    ASSERT_NE(stream, nullptr);
+  }
+  sender.channel().send(queue);
+  receiver.channel().send(sender.channel().receive<char>());
+  receiver.channel().sync();
+  sender.channel().sync();
+  receiver.expect_success();
+  sender.expect_success();
 }
 
 }  // namespace

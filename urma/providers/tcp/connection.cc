@@ -238,14 +238,19 @@ void Connection::report() {
 }
 
 void Connection::owe(uint32_t way, bool urgent) {
+  bool first = false;
   {
     const MutexLock lock(owing_mutex_);
+    first = owing_.empty();
     owing_.push_back(way);
   }
-  // SYNC(tcp-spinning): the debt is recorded before this look; a tick first ends the spinning, then
-  // pushes.
-  if (!urgent && !wire_->spinning()) {
+  // SYNC(tcp-spinning): the debt is recorded before these looks; who ends either state does so
+  // first, then pushes.
+  if (urgent || wire_->polls_each()) return;
+  if (!wire_->spinning()) {
     wire_->engine().service().post([self = shared_from_this()] { self->push(/*answers=*/false); });
+  } else if (first) {
+    wire_->add_debtor(shared_from_this());
   }
 }
 

@@ -500,6 +500,7 @@ void TcpWire::progress() {
       if (!*ended) begin_spinning();
     });
   }
+  if (has_debtors_.load()) push_debtors();
   if (!list_mutex_.try_lock()) return;
   const MutexLock lock(list_mutex_, std::adopt_lock);
   if (open_.size() <= kFew) {
@@ -511,6 +512,26 @@ void TcpWire::progress() {
   for (int i = 0; i < count; ++i) {
     const auto found = open_.find(events[i].data.u64);
     if (found != open_.end()) found->second->progress();
+  }
+}
+
+void TcpWire::add_debtor(const Ref& connection) {
+  const MutexLock lock(debtors_mutex_);
+  debtors_.push_back(connection);
+  has_debtors_.store(true);
+}
+
+void TcpWire::push_debtors() {
+  for (;;) {
+    Ref debtor;
+    {
+      const MutexLock lock(debtors_mutex_);
+      has_debtors_.store(!debtors_.empty());
+      if (debtors_.empty()) return;
+      debtor = std::move(debtors_.back());
+      debtors_.pop_back();
+    }
+    debtor->push(/*answers=*/false);
   }
 }
 

@@ -73,6 +73,8 @@ class TcpWire final : public Wire {
   // A request is in flight to a peer: it must answer, or at least show that it lives.
   void await();
   void serve_senders();
+  // It owes a report, and polls look only at connections with data: the next one sends it.
+  void add_debtor(const Ref& connection);
   // Messages have arrived for a receiver. If its program does not take them, the service thread
   // must.
   void messages_wait();
@@ -142,6 +144,7 @@ class TcpWire final : public Wire {
   void begin_spinning();
   void tick();
   void stop_spinning();
+  void push_debtors();
   bool serve_messages();
   void look_at_messages();
   void beat();
@@ -159,6 +162,10 @@ class TcpWire final : public Wire {
 
   Mutex list_mutex_;
   std::unordered_map<uint64_t, Ref> open_ URMA_GUARDED_BY(list_mutex_);  // by number
+
+  Mutex debtors_mutex_;
+  std::vector<Ref> debtors_ URMA_GUARDED_BY(debtors_mutex_);
+  std::atomic<bool> has_debtors_{false};  // written under debtors_mutex_
 
   std::atomic<uint64_t> polls_{0};
   std::atomic<uint32_t> polls_in_a_row_{0};
