@@ -60,7 +60,11 @@ StreamState Connection::greet(std::string* why) {
   if (gone()) return StreamState::kLost;
   const StreamState state = stream_->progress(why);
   who_ = stream_->who();
-  if (state == StreamState::kOpen) peer_ = stream_->peer();
+  if (state == StreamState::kOpen) {
+    peer_ = stream_->peer();
+    // The end of the greeting may still wait for room.
+    wants_room_ = stream_->wants_room();
+  }
   return state;
 }
 
@@ -409,7 +413,7 @@ void Connection::progress() {
     for (int reads = 0; reads < kReadsPerTurn && !gone() && receive_some(); ++reads) take_frames();
     if (gone()) return;
     put_owed();
-    if (waiting() != 0) flush();
+    if (waiting() != 0 || wants_room_) flush();
     // The descriptor does not report these bytes.
     if (!gone() && stream_->has_read_ahead()) {
       engine().service().post([self = shared_from_this()] { self->progress(); });

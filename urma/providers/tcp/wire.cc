@@ -200,7 +200,7 @@ void TcpWire::end_greeting(const Ref& connection, const Ref& kept) {
 
 void TcpWire::use(const Ref& connection) {
   epoll_event event = {};
-  event.events = EPOLLIN;
+  event.events = connection->wants_room() ? EPOLLIN | EPOLLOUT : EPOLLIN;
   event.data.u64 = connection->number();
   // First: once it is listed, polls can lose it and close its descriptor.
   if (::epoll_ctl(sockets_.get(), EPOLL_CTL_ADD, connection->fd(), &event) != 0) {
