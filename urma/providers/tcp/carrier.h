@@ -52,6 +52,8 @@ class Stream {
   // To sleep on, for EPOLLIN, and if `wants_room` for EPOLLOUT too.
   virtual int fd() const = 0;
   virtual bool wants_room() const = 0;
+  // Bytes are on their way, and some have arrived at the peer's host since the last call.
+  virtual bool delivers() = 0;
   // Of an open one.
   virtual const Peer& peer() const = 0;
   virtual std::string who() const = 0;  // for the log: address, port

@@ -123,7 +123,11 @@ bool Connection::awaits() {
 
 bool Connection::silent() {
   const MutexLock lock(mutex_);
-  if (gone() || std::exchange(heard_, false)) return false;
+  if (gone()) return false;
+  // A slow network may take longer than the timeout for what is on its way. A host takes only so
+  // much for a process that does not read.
+  const bool delivers = stream_->delivers();
+  if (std::exchange(heard_, false) || delivers) return false;
   put(PingBody{});
   flush();
   return true;

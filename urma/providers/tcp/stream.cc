@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/tcp/stream.h"
 
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+
+#include <utility>
 
 #include "urma/base/error.h"
 
@@ -68,6 +73,17 @@ size_t SocketStream::receive(std::span<const iovec> pieces) {
   const auto got = line_->receive(pieces, &why_);
   if (!got) lose();
   return got.value_or(0);
+}
+
+bool SocketStream::delivers() {
+  tcp_info info = {};
+  socklen_t size = sizeof(info);
+  int left = 0;
+  if (::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0 ||
+      ::ioctl(fd_.get(), SIOCOUTQ, &left) != 0) {
+    return false;
+  }
+  return std::exchange(arrived_, info.tcpi_bytes_acked) != info.tcpi_bytes_acked && left != 0;
 }
 
 bool SocketStream::lose() {

@@ -36,6 +36,7 @@ class SocketStream final : public Stream {
   bool wants_room() const override {
     return line_->wants_room() || (state_ == StreamState::kGreeting && sends_greeting());
   }
+  bool delivers() override;
   const Peer& peer() const override { return peer_; }
   std::string who() const override { return text_of(there_); }
 
@@ -57,6 +58,7 @@ class SocketStream final : public Stream {
   StreamState state_ = StreamState::kGreeting;
   bool bound_ = false;
   Peer peer_ = {};
+  uint64_t arrived_ = 0;  // bytes, when delivers() was last called
   std::string why_;
 };
 
