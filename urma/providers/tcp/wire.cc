@@ -7,12 +7,15 @@
 #include <cstring>
 #include <utility>
 
+#include "jetty/listing.h"
 #include "jetty/network.h"
 #include "urma/base/clock.h"
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
+#include "urma/base/text.h"
 #include "urma/providers/tcp/address.h"
+#include "urma/providers/tcp/device.h"
 
 namespace urma::tcp {
 namespace {
@@ -249,6 +252,31 @@ void TcpWire::forget(const Ref& connection) {
   });
   for (const Watched& watched : gone) watched.watcher->peer_gone(watched.target);
   engine_->take_over();
+}
+
+void TcpWire::list_connections(size_t most, std::vector<urma_ext_connection_t>* connections) const {
+  service().run([&] {
+    if (carrier_ == nullptr || stopped_) return;
+    std::vector<urma_ext_connection_t> listed;
+    for (const auto& [number, greeting] : greetings_) {
+      listed.push_back(greeting.connection->describe(URMA_EXT_CONNECTION_CONNECTING));
+    }
+    {
+      const MutexLock lock(list_mutex_);
+      for (const auto& [number, connection] : open_) {
+        listed.push_back(connection->describe(URMA_EXT_CONNECTION_READY));
+      }
+    }
+    require_room(*connections, listed.size(), most);
+    std::sort(listed.begin(), listed.end(),
+              [](const auto& a, const auto& b) { return a.handle < b.handle; });
+    for (urma_ext_connection_t& one : listed) {
+      copy_text(one.device, kDeviceName);
+      one.number = carrier_->port();
+      one.protection = carrier_->protection();
+    }
+    connections->insert(connections->end(), listed.begin(), listed.end());
+  });
 }
 
 // -------------------------------------------------------------------------------------------------

@@ -60,6 +60,8 @@ class TcpWire final : public Wire {
   void progress() override;
   void asleep() override;
   void unregistered(SegmentRef segment) override;
+  void list_connections(size_t most,
+                        std::vector<urma_ext_connection_t>* connections) const override;
 
   // For ways and connections; any thread.
   void open_way(const WayRequest& request, const std::shared_ptr<SendingEnd>& end);
@@ -150,7 +152,7 @@ class TcpWire final : public Wire {
   std::unique_ptr<Carrier> carrier_;
   const Fd sockets_;  // epoll, over the open ones
 
-  Mutex list_mutex_;
+  mutable Mutex list_mutex_;
   std::unordered_map<uint64_t, Ref> open_ URMA_GUARDED_BY(list_mutex_);  // by number
 
   std::atomic<uint64_t> polls_{0};
