@@ -83,7 +83,7 @@ urma_ext_connection_t Connection::describe(urma_ext_connection_state_t state) co
   described.status = gone() ? URMA_CR_ACK_TIMEOUT_ERR : 0;
   described.incoming = began_ ? 0 : 1;
   described.handle = number_;
-  described.age_ns = monotonic_ns() - began_ns_;
+  described.age_ns = age_ns();
   described.stream = 1;
   // Relaxed: only counts.
   described.sent_bytes = carried_->sent.load(std::memory_order_relaxed);

@@ -22,6 +22,7 @@
 
 #include "jetty/wire.h"
 #include "jetty/wire_transport.h"
+#include "urma/base/clock.h"
 #include "urma/base/mutex.h"
 #include "urma/providers/tcp/carrier.h"
 #include "urma/providers/tcp/messages.h"
@@ -49,6 +50,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   StreamState greet(std::string* why);
   bool wants_room();
   const Peer& peer() const { return peer_; }  // once it is open
+  uint64_t age_ns() const { return monotonic_ns() - began_ns_; }
   // For lists, except what is the same for all. Service thread.
   urma_ext_connection_t describe(urma_ext_connection_state_t state) const;
 

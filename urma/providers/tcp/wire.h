@@ -106,6 +106,12 @@ class TcpWire final : public Wire {
     Ref connection;
     std::vector<std::function<void(const Ref&)>> told;  // NULL: there is none
   };
+  // Nobody answered there in time.
+  struct Silence {
+    uint64_t since_ns;
+    uint64_t until_ns;             // so long it counts
+    std::vector<At> same_process;  // where it listens too, as far as known
+  };
   struct Watched {
     PeerWatcher* watcher;
     IdKind kind;
@@ -126,6 +132,9 @@ class TcpWire final : public Wire {
   void look_again(const Id& key);
   void end_search(const Id& key, Answer answer, const Ref& connection);
   void reach(const Address& to, std::function<void(const Ref&)> told);
+  void was_silent(const At& there);
+  bool is_silent(const Address& there);
+  void forget_addresses(const Ref& connection, bool was_open);
   void accept();
   Ref add(std::unique_ptr<Stream> stream, bool began);
   void greet(const Ref& connection);
@@ -168,6 +177,7 @@ class TcpWire final : public Wire {
   uint64_t last_number_ = 0;
   std::map<uint64_t, Greeting> greetings_;  // by number
   std::map<At, Ref> by_address_;
+  std::map<At, Silence> silences_;
   std::map<Process, Ref> by_process_;
   std::map<Id, Search> searches_;
   std::map<uint64_t, Watched> watches_;
