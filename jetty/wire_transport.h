@@ -139,6 +139,10 @@ class WireTransport final : public DirectoryTransport {
   }
 
   std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const override;
+  void list_connections(size_t most,
+                        std::vector<urma_ext_connection_t>* connections) const override {
+    wire_->list_connections(most, connections);
+  }
 
  private:
   Wire* const wire_;

@@ -65,7 +65,12 @@ Report show_channels(const Options& options) {
 }  // namespace
 
 Report show_objects(const Options& options) {
-  if (options.what.empty()) return show_devices(options);
+  if (options.what.empty()) {
+    Report report = show_devices(options);
+    const Library library;
+    add_streams(options, &report);
+    return report;
+  }
   const Library library;
   library.device(options.device);
   if (options.what == "tp" || options.what == "tpreuse") return show_channels(options);

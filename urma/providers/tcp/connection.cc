@@ -5,8 +5,10 @@
 #include <array>
 #include <utility>
 
+#include "urma/base/clock.h"
 #include "urma/base/error.h"
 #include "urma/base/log.h"
+#include "urma/providers/tcp/address.h"
 #include "urma/providers/tcp/wire.h"
 
 namespace urma::tcp {
@@ -50,6 +52,10 @@ Connection::Connection(TcpWire* wire, uint64_t number, std::unique_ptr<Stream> s
       began_(began),
       fd_(stream->fd()),
       who_(stream->who()),
+      began_ns_(monotonic_ns()),
+      here_(SocketAddress::local_of(fd_).eid),
+      peer_(stream->peer()),
+      carried_(stream->carried()),
       stream_(std::move(stream)),
       in_(kInBytes) {}
 
@@ -60,8 +66,31 @@ StreamState Connection::greet(std::string* why) {
   if (gone()) return StreamState::kLost;
   const StreamState state = stream_->progress(why);
   who_ = stream_->who();
-  if (state == StreamState::kOpen) peer_ = stream_->peer();
+  if (state == StreamState::kOpen) {
+    peer_ = stream_->peer();
+    // The end of the greeting may still wait for room.
+    wants_room_ = stream_->wants_room();
+  }
   return state;
+}
+
+urma_ext_connection_t Connection::describe(urma_ext_connection_state_t state) const {
+  urma_ext_connection_t described = {};
+  described.eid = here_;
+  described.peer_eid = peer_.listens_at.eid;
+  described.peer_number = peer_.listens_at.port;
+  described.state = gone() ? URMA_EXT_CONNECTION_FAILED : state;
+  described.status = gone() ? URMA_CR_ACK_TIMEOUT_ERR : 0;
+  described.incoming = began_ ? 0 : 1;
+  described.handle = number_;
+  described.age_ns = age_ns();
+  described.stream = 1;
+  // Relaxed: only counts.
+  described.sent_bytes = carried_->sent.load(std::memory_order_relaxed);
+  described.received_bytes = carried_->received.load(std::memory_order_relaxed);
+  described.sent_requests = sent_requests_.load(std::memory_order_relaxed);
+  described.received_requests = received_requests_.load(std::memory_order_relaxed);
+  return described;
 }
 
 bool Connection::wants_room() {
@@ -119,7 +148,11 @@ bool Connection::awaits() {
 
 bool Connection::silent() {
   const MutexLock lock(mutex_);
-  if (gone() || std::exchange(heard_, false)) return false;
+  if (gone()) return false;
+  // A slow network may take longer than the timeout for what is on its way. A host takes only so
+  // much for a process that does not read.
+  const bool delivers = stream_->delivers();
+  if (std::exchange(heard_, false) || delivers) return false;
   put(PingBody{});
   flush();
   return true;
@@ -354,6 +387,8 @@ bool Connection::send(SendingEnd* end, const Outgoing& message, uint32_t cookie)
       break;
   }
   wire_->await();
+  // Relaxed, as for all counts of requests: nothing follows from them.
+  sent_requests_.fetch_add(1, std::memory_order_relaxed);
   MessageBody body = {end->way(),        message.length,
                       message.immediate, static_cast<uint8_t>(message.kind),
                       message.flags,     {}};
@@ -399,6 +434,7 @@ bool Connection::access(const std::shared_ptr<SendingEnd>& end, SegmentRef segme
     return false;
   }
   wire_->await();
+  sent_requests_.fetch_add(1, std::memory_order_relaxed);
   accesses_.push_back({end, cookie, fetched, false});
   accesses_.back().elsewhere = end->began_access(this);
   fetched_ += fetched;

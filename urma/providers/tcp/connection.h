@@ -22,10 +22,12 @@
 
 #include "jetty/wire.h"
 #include "jetty/wire_transport.h"
+#include "urma/base/clock.h"
 #include "urma/base/mutex.h"
 #include "urma/providers/tcp/carrier.h"
 #include "urma/providers/tcp/messages.h"
 #include "urma/providers/tcp/ways.h"
+#include "urma_ext.h"
 
 namespace urma::tcp {
 
@@ -48,6 +50,9 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   StreamState greet(std::string* why);
   bool wants_room();
   const Peer& peer() const { return peer_; }  // once it is open
+  uint64_t age_ns() const { return monotonic_ns() - began_ns_; }
+  // For lists, except what is the same for all. Service thread.
+  urma_ext_connection_t describe(urma_ext_connection_state_t state) const;
 
   // Processes what the peer has sent, unless another thread does, and sends what is due. `to_end`:
   // notices too if the stream ends behind it, which otherwise the next call does. Any thread.
@@ -192,7 +197,12 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   const bool began_;
   const int fd_;
   std::string who_;
-  Peer peer_ = {};
+  const uint64_t began_ns_;
+  const urma_eid_t here_;
+  Peer peer_;
+  const std::shared_ptr<const Carried> carried_;
+  std::atomic<uint64_t> sent_requests_{0};
+  std::atomic<uint64_t> received_requests_{0};
   PeerGrants grants_;  // given to the peer
   std::atomic<bool> lost_{false};
 

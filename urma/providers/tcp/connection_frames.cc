@@ -128,6 +128,7 @@ bool Connection::take(FrameKind kind) {
     case FrameKind::kWayOpened:
       return take_way_opened(body<WayOpenedBody>());
     case FrameKind::kMessage:
+      received_requests_.fetch_add(1, std::memory_order_relaxed);
       landing_.way->hold(std::move(landing_.held));
       return true;
     case FrameKind::kPull: {
@@ -144,6 +145,7 @@ bool Connection::take(FrameKind kind) {
     case FrameKind::kWayClosed:
       return take_way_closed(body<WayClosedBody>());
     case FrameKind::kAccess:
+      received_requests_.fetch_add(1, std::memory_order_relaxed);
       execute();
       return true;
     case FrameKind::kDone:

@@ -21,6 +21,7 @@
 #include "urma/providers/tcp/line.h"
 #include "urma/providers/tcp/newcomers.h"
 #include "urma/providers/tcp/stream.h"
+#include "urma_ext.h"
 
 namespace urma::tcp {
 namespace {
@@ -80,6 +81,12 @@ class SocketCarrier final : public Carrier {
   std::unique_ptr<Stream> connect(const urma_eid_t& from, const Address& to,
                                   std::string* why) override;
   std::unique_ptr<Stream> accept() override;
+  uint32_t protection() const override {
+    uint32_t protection = 0;
+    if (config_.secret != nullptr) protection |= URMA_EXT_PROTECTION_SECRET;
+    if (config_.tls != nullptr) protection |= URMA_EXT_PROTECTION_TLS;
+    return protection;
+  }
   int fd() const override { return epoll_.get(); }
 
  private:

@@ -8,12 +8,15 @@
 #include <iterator>
 #include <utility>
 
+#include "jetty/listing.h"
 #include "jetty/network.h"
 #include "urma/base/clock.h"
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
+#include "urma/base/text.h"
 #include "urma/providers/tcp/address.h"
+#include "urma/providers/tcp/device.h"
 
 namespace urma::tcp {
 namespace {
@@ -36,6 +39,8 @@ constexpr int kEventsPerTurn = 32;
 // kSilentBeats checks in a row without a sign of life.
 constexpr uint64_t kBeatsPerTimeout = 4;
 constexpr uint32_t kSilentBeats = 3;
+// For that many timeouts, addresses of a process are known to belong together after its connection.
+constexpr uint64_t kSilencesKept = 16;
 constexpr uint64_t kFirstDelayNs = 10'000'000;
 constexpr uint64_t kLastDelayNs = 1'000'000'000;
 
@@ -148,6 +153,7 @@ void TcpWire::reach(const Address& to, std::function<void(const Ref&)> told) {
     if (!connection->gone()) return told(connection);
     by_address_.erase(known);
   }
+  if (is_silent(to)) return told(nullptr);
   std::string why;
   std::unique_ptr<Stream> stream = carrier_->connect(source_for(names_.eids(), to.eid), to, &why);
   if (stream == nullptr) {
@@ -160,6 +166,32 @@ void TcpWire::reach(const Address& to, std::function<void(const Ref&)> told) {
   await();
 }
 
+// For a moment, nobody connects there: requests that wait behind one that had no answer in time end
+// with it, not each after a timeout of its own.
+void TcpWire::was_silent(const At& there) {
+  const uint64_t now = monotonic_ns();
+  std::erase_if(silences_, [&](const auto& entry) {
+    return now - entry.second.since_ns > kSilencesKept * timeout_ns_;
+  });
+  std::vector<At> all = silences_[there].same_process;
+  all.push_back(there);
+  for (const At& one : all) {
+    Silence& silence = silences_[one];
+    silence.since_ns = now;
+    silence.until_ns = now + timeout_ns_ / kBeatsPerTimeout;
+  }
+}
+
+// That moment lasts while requests end this way one after the other, for a timeout at most.
+bool TcpWire::is_silent(const Address& there) {
+  const auto found = silences_.find(key_of(there));
+  const uint64_t now = monotonic_ns();
+  if (found == silences_.end() || now >= found->second.until_ns) return false;
+  found->second.until_ns =
+      std::min(now + timeout_ns_ / kBeatsPerTimeout, found->second.since_ns + timeout_ns_);
+  return true;
+}
+
 void TcpWire::greet(const Ref& connection) {
   std::string why;
   const StreamState state = connection->greet(&why);
@@ -170,6 +202,9 @@ void TcpWire::greet(const Ref& connection) {
   service().unwatch(connection->fd());
   if (state == StreamState::kOpen) return opened(connection);
   URMA_LOG_LIMITED(DEBUG, "no connection to {}: {}", connection->who(), why);
+  // A refusal takes less time.
+  const bool late = connection->age_ns() > timeout_ns_ / 2;
+  if (connection->began() && late) was_silent(key_of(connection->peer().listens_at));
   end_greeting(connection, nullptr);
   connection->end("");
 }
@@ -229,7 +264,7 @@ void TcpWire::end_greeting(const Ref& connection, const Ref& kept) {
 
 void TcpWire::use(const Ref& connection) {
   epoll_event event = {};
-  event.events = EPOLLIN;
+  event.events = connection->wants_room() ? EPOLLIN | EPOLLOUT : EPOLLIN;
   event.data.u64 = connection->number();
   // First: once it is listed, polls can lose it and close its descriptor.
   if (::epoll_ctl(sockets_.get(), EPOLL_CTL_ADD, connection->fd(), &event) != 0) {
@@ -301,13 +336,14 @@ void TcpWire::lost(const Ref& connection) {
 }
 
 void TcpWire::forget(const Ref& connection) {
+  bool was_open = false;
   {
     const MutexLock lock(list_mutex_);
-    open_.erase(connection->number());
+    was_open = open_.erase(connection->number()) != 0;
     few_.store(open_.size() <= kFew);
   }
+  forget_addresses(connection, was_open);
   const auto is_this = [&](const auto& entry) { return entry.second == connection; };
-  std::erase_if(by_address_, is_this);
   std::erase_if(crossed_, is_this);
   const bool was_known = std::erase_if(by_process_, is_this) != 0;
   silent_beats_.erase(connection->number());
@@ -326,6 +362,46 @@ void TcpWire::forget(const Ref& connection) {
   });
   for (const Watched& watched : gone) watched.watcher->peer_gone(watched.target);
   engine_->take_over();
+}
+
+void TcpWire::forget_addresses(const Ref& connection, bool was_open) {
+  std::vector<At> all;
+  std::erase_if(by_address_, [&](const auto& entry) {
+    if (entry.second != connection) return false;
+    all.push_back(entry.first);
+    return true;
+  });
+  if (!was_open) return;
+  for (const At& one : all) silences_[one] = {monotonic_ns(), 0, all};
+  const auto silent = silent_beats_.find(connection->number());
+  if (silent != silent_beats_.end() && silent->second != 0 && !all.empty()) was_silent(all.front());
+}
+
+void TcpWire::list_connections(size_t most, std::vector<urma_ext_connection_t>* connections) const {
+  service().run([&] {
+    if (carrier_ == nullptr || stopped_) return;
+    std::vector<urma_ext_connection_t> listed;
+    for (const auto& [number, greeting] : greetings_) {
+      // Those that await an answer are open.
+      if (greeting.agreed_by_ns != 0) continue;
+      listed.push_back(greeting.connection->describe(URMA_EXT_CONNECTION_CONNECTING));
+    }
+    {
+      const MutexLock lock(list_mutex_);
+      for (const auto& [number, connection] : open_) {
+        listed.push_back(connection->describe(URMA_EXT_CONNECTION_READY));
+      }
+    }
+    require_room(*connections, listed.size(), most);
+    std::sort(listed.begin(), listed.end(),
+              [](const auto& a, const auto& b) { return a.handle < b.handle; });
+    for (urma_ext_connection_t& one : listed) {
+      copy_text(one.device, kDeviceName);
+      one.number = carrier_->port();
+      one.protection = carrier_->protection();
+    }
+    connections->insert(connections->end(), listed.begin(), listed.end());
+  });
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -661,7 +737,11 @@ void TcpWire::beat() {
   for (const auto& [key, search] : searches_) {
     if (now >= search.deadline_ns) late.push_back(key);
   }
-  for (const Id& key : late) end_search(key, Answer::kUnreachable, nullptr);
+  for (const Id& key : late) {
+    const Search& search = searches_.at(key);
+    was_silent({bytes_of(search.eid), search.ports[search.next - 1]});
+    end_search(key, Answer::kUnreachable, nullptr);
+  }
   std::vector<Ref> unanswered;
   for (const auto& [number, greeting] : greetings_) {
     const bool due = greeting.agreed_by_ns != 0 && now >= greeting.agreed_by_ns;

@@ -60,6 +60,8 @@ class TcpWire final : public Wire {
   void progress() override;
   void asleep() override;
   void unregistered(SegmentRef segment) override;
+  void list_connections(size_t most,
+                        std::vector<urma_ext_connection_t>* connections) const override;
 
   // For ways and connections; any thread.
   void open_way(const WayRequest& request, const std::shared_ptr<SendingEnd>& end);
@@ -109,6 +111,12 @@ class TcpWire final : public Wire {
     std::vector<std::function<void(const Ref&)>> told;  // NULL: there is none
     uint64_t agreed_by_ns = 0;  // open, unless the peer has started another: its answer decides
   };
+  // Nobody answered there in time.
+  struct Silence {
+    uint64_t since_ns;
+    uint64_t until_ns;             // so long it counts
+    std::vector<At> same_process;  // where it listens too, as far as known
+  };
   struct Watched {
     PeerWatcher* watcher;
     IdKind kind;
@@ -129,6 +137,9 @@ class TcpWire final : public Wire {
   void look_again(const Id& key);
   void end_search(const Id& key, Answer answer, const Ref& connection);
   void reach(const Address& to, std::function<void(const Ref&)> told);
+  void was_silent(const At& there);
+  bool is_silent(const Address& there);
+  void forget_addresses(const Ref& connection, bool was_open);
   void accept();
   Ref add(std::unique_ptr<Stream> stream, bool began);
   void greet(const Ref& connection);
@@ -160,7 +171,7 @@ class TcpWire final : public Wire {
   std::unique_ptr<Carrier> carrier_;
   const Fd sockets_;  // epoll, over the open ones
 
-  Mutex list_mutex_;
+  mutable Mutex list_mutex_;
   std::unordered_map<uint64_t, Ref> open_ URMA_GUARDED_BY(list_mutex_);  // by number
 
   Mutex debtors_mutex_;
@@ -181,6 +192,7 @@ class TcpWire final : public Wire {
   uint64_t last_number_ = 0;
   std::map<uint64_t, Greeting> greetings_;  // by number
   std::map<At, Ref> by_address_;
+  std::map<At, Silence> silences_;
   std::map<Process, Ref> by_process_;
   std::map<Process, Ref> crossed_;  // started by the peer meanwhile; used if that one is lost
   std::map<Id, Search> searches_;
