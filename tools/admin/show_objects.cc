@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tools/admin/show_objects.h"
 
+#include <cstring>
+
 #include "third_party/fmt/format.h"
 #include "tools/admin/library.h"
 #include "tools/admin/show_connections.h"
@@ -68,7 +70,9 @@ Report show_objects(const Options& options) {
   if (options.what.empty()) {
     Report report = show_devices(options);
     const Library library;
-    add_streams(options, &report);
+    // Only this provider has any: other processes need not be asked.
+    const bool any = std::strcmp(library.device(options.device).further.provider, "tcp") == 0;
+    if (any) add_streams(options, &report);
     return report;
   }
   const Library library;

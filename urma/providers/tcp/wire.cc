@@ -167,29 +167,43 @@ void TcpWire::reach(const Address& to, std::function<void(const Ref&)> told) {
 }
 
 // For a moment, nobody connects there: requests that wait behind one that had no answer in time end
-// with it, not each after a timeout of its own.
+// with it, not each after a timeout of its own. The same goes for where its process listens too.
 void TcpWire::was_silent(const At& there) {
+  std::vector<At> all = {there};
+  const auto known = silences_.find(there);
+  const auto process = known != silences_.end() ? known->second.process : Process();
+  for (const auto& [at, silence] : silences_) {
+    if (process != Process() && silence.process == process && at != there) all.push_back(at);
+  }
+  was_silent(all, process);
+}
+
+void TcpWire::was_silent(const std::vector<At>& all, const Process& process) {
   const uint64_t now = monotonic_ns();
   std::erase_if(silences_, [&](const auto& entry) {
     return now - entry.second.since_ns > kSilencesKept * timeout_ns_;
   });
-  std::vector<At> all = silences_[there].same_process;
-  all.push_back(there);
-  for (const At& one : all) {
-    Silence& silence = silences_[one];
-    silence.since_ns = now;
-    silence.until_ns = now + timeout_ns_ / kBeatsPerTimeout;
-  }
+  for (const At& at : all) silences_[at] = {now, now + timeout_ns_ / kBeatsPerTimeout, process};
 }
 
-// That moment lasts while requests end this way one after the other, for a timeout at most.
-bool TcpWire::is_silent(const Address& there) {
+bool TcpWire::is_silent(const Address& there) const {
   const auto found = silences_.find(key_of(there));
-  const uint64_t now = monotonic_ns();
-  if (found == silences_.end() || now >= found->second.until_ns) return false;
-  found->second.until_ns =
-      std::min(now + timeout_ns_ / kBeatsPerTimeout, found->second.since_ns + timeout_ns_);
-  return true;
+  return found != silences_.end() && monotonic_ns() < found->second.until_ns;
+}
+
+bool TcpWire::has_greeted(const At& there) const {
+  const auto known = by_address_.find(there);
+  if (known == by_address_.end()) return false;
+  const auto greeting = greetings_.find(known->second->number());
+  return greeting == greetings_.end() || greeting->second.agreed_by_ns != 0;
+}
+
+// The process is there, whatever it or another one at its address was before.
+void TcpWire::lives(const Ref& connection) {
+  const Process process = process_of(connection->peer());
+  std::erase_if(silences_, [&](const auto& entry) {
+    return entry.first == process.second || entry.second.process == process;
+  });
 }
 
 void TcpWire::greet(const Ref& connection) {
@@ -213,6 +227,7 @@ void TcpWire::greet(const Ref& connection) {
 // start one at once, that of the process with the greater number is kept: the other process awaits
 // an answer before it uses its own.
 void TcpWire::opened(const Ref& connection) {
+  lives(connection);
   if (!connection->began()) {
     end_greeting(connection, connection);
     return use(connection);
@@ -371,10 +386,10 @@ void TcpWire::forget_addresses(const Ref& connection, bool was_open) {
     all.push_back(entry.first);
     return true;
   });
-  if (!was_open) return;
-  for (const At& one : all) silences_[one] = {monotonic_ns(), 0, all};
+  // One that has ended by itself, in time, says nothing about who listens there next.
   const auto silent = silent_beats_.find(connection->number());
-  if (silent != silent_beats_.end() && silent->second != 0 && !all.empty()) was_silent(all.front());
+  const bool ended = silent != silent_beats_.end() && silent->second >= kSilentBeats;
+  if (was_open && ended) was_silent(all, process_of(connection->peer()));
 }
 
 void TcpWire::list_connections(size_t most, std::vector<urma_ext_connection_t>* connections) const {
@@ -390,6 +405,8 @@ void TcpWire::list_connections(size_t most, std::vector<urma_ext_connection_t>* 
       const MutexLock lock(list_mutex_);
       for (const auto& [number, connection] : open_) {
         listed.push_back(connection->describe(URMA_EXT_CONNECTION_READY));
+        // Nothing is proved before.
+        listed.back().protection = carrier_->protection();
       }
     }
     require_room(*connections, listed.size(), most);
@@ -398,7 +415,6 @@ void TcpWire::list_connections(size_t most, std::vector<urma_ext_connection_t>* 
     for (urma_ext_connection_t& one : listed) {
       copy_text(one.device, kDeviceName);
       one.number = carrier_->port();
-      one.protection = carrier_->protection();
     }
     connections->insert(connections->end(), listed.begin(), listed.end());
   });
@@ -739,7 +755,9 @@ void TcpWire::beat() {
   }
   for (const Id& key : late) {
     const Search& search = searches_.at(key);
-    was_silent({bytes_of(search.eid), search.ports[search.next - 1]});
+    const At there = {bytes_of(search.eid), search.ports[search.next - 1]};
+    // A peer that has greeted is judged by its connection.
+    if (!has_greeted(there)) was_silent(there);
     end_search(key, Answer::kUnreachable, nullptr);
   }
   std::vector<Ref> unanswered;

@@ -114,8 +114,8 @@ class TcpWire final : public Wire {
   // Nobody answered there in time.
   struct Silence {
     uint64_t since_ns;
-    uint64_t until_ns;             // so long it counts
-    std::vector<At> same_process;  // where it listens too, as far as known
+    uint64_t until_ns;  // so long it counts
+    Process process;    // that listened there; 0: not known
   };
   struct Watched {
     PeerWatcher* watcher;
@@ -138,7 +138,10 @@ class TcpWire final : public Wire {
   void end_search(const Id& key, Answer answer, const Ref& connection);
   void reach(const Address& to, std::function<void(const Ref&)> told);
   void was_silent(const At& there);
-  bool is_silent(const Address& there);
+  void was_silent(const std::vector<At>& all, const Process& process);
+  bool is_silent(const Address& there) const;
+  bool has_greeted(const At& there) const;
+  void lives(const Ref& connection);
   void forget_addresses(const Ref& connection, bool was_open);
   void accept();
   Ref add(std::unique_ptr<Stream> stream, bool began);
