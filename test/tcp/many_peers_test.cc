@@ -176,14 +176,14 @@ class Peer {
   }
 
  private:
-  // Skips what asks whether this process lives.
+  // Skips what agrees to this stream, or asks whether this process lives.
   FrameKind next_kind() {
     do {
       const std::string bytes = receive(*stream_, sizeof(head_));
       if (bytes.size() < sizeof(head_)) throw std::runtime_error("a connection has ended");
       std::memcpy(&head_, bytes.data(), sizeof(head_));
       if (head_.kind == FrameKind::kPing) send_all(*stream_, frame(PongBody{}));
-    } while (head_.kind == FrameKind::kPing);
+    } while (head_.kind == FrameKind::kPing || head_.kind == FrameKind::kHello);
     return head_.kind;
   }
   template <typename Body>
