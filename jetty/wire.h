@@ -186,6 +186,10 @@ class Wire {
   virtual void progress() {}
   // A thread that polled goes to sleep. Any thread.
   virtual void asleep() {}
+  // Appends the connections to other processes, if it has any; throws as require_room(). Any thread
+  // that holds no lock.
+  virtual void list_connections(size_t /*most*/,
+                                std::vector<urma_ext_connection_t>* /*connections*/) const {}
   // A registration no longer stands. Any thread.
   virtual void unregistered(SegmentRef /*segment*/) {}
 };

@@ -22,10 +22,14 @@ WirePath::WirePath(WireSender* sender, RemoteQueue* target, uint32_t hint)
 bool WirePath::advance() {
   more = false;
   const bool posting = sender_->posting();
-  if (!posting) sender_->wire().progress();
   reap();
-  const bool waiting = !idle() && execute_pending();
-  if (!posting) push();
+  if (!posting && outstanding != 0) {
+    sender_->wire().progress();
+    reap();
+  }
+  const bool some = !idle();
+  const bool waiting = some && execute_pending();
+  if (some && !posting) push();
   // What a wire does at once has already ended.
   reap();
   return waiting;

@@ -131,6 +131,11 @@ class WireTransport final : public DirectoryTransport {
     Transport::watch_pending();
   }
 
+  void list_connections(size_t most,
+                        std::vector<urma_ext_connection_t>* connections) const override {
+    wire_->list_connections(most, connections);
+  }
+
  private:
   Wire* const wire_;
   WireNames* const names_;

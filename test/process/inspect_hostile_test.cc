@@ -27,7 +27,7 @@ namespace urma_test {
 namespace {
 
 constexpr uint32_t kMagic = 0x75727669;
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr uint32_t kQueues = 1;
 constexpr uid_t kNobody = 65534;
 constexpr char kLiarsSlot[] = "slot-777";

@@ -133,8 +133,9 @@ TEST(Greeting, BothSidesReportAnotherVersion) {
   Greeting answers(Role::kAnswers, hello(Role::kAnswers), nullptr);
   const Outcome outcome = run(begins, answers);
   EXPECT_FALSE(outcome.begins || outcome.answers);
-  EXPECT_NE(outcome.begins_why.find("version 1"), std::string::npos);
-  EXPECT_NE(outcome.answers_why.find("version 2"), std::string::npos);
+  const auto version = [](int of) { return "version " + std::to_string(of); };
+  EXPECT_NE(outcome.begins_why.find(version(kGreetingVersion)), std::string::npos);
+  EXPECT_NE(outcome.answers_why.find(version(kGreetingVersion + 1)), std::string::npos);
 }
 
 TEST(Greeting, TranslatedAddressesAreRefused) {

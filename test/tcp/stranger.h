@@ -61,10 +61,16 @@ class Stranger {
     EXPECT_NE(port_, 0);
   }
 
-  std::unique_ptr<Stream> connect() {
+  // A stream that has not greeted yet.
+  std::unique_ptr<Stream> begin() {
     std::string why;
     auto stream = carrier_->connect(eid("127.0.0.1"), {victim_.eid, port_}, &why);
     EXPECT_NE(stream, nullptr) << why;
+    return stream;
+  }
+  std::unique_ptr<Stream> connect() {
+    std::string why;
+    auto stream = begin();
     if (finish_greeting(*stream, &why) != StreamState::kOpen) return nullptr;
     return stream;
   }

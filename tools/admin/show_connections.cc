@@ -36,6 +36,47 @@ std::string state_text(const Connection& connection) {
   return text;
 }
 
+std::string protection_text(const Connection& connection) {
+  const bool secret = (connection.protection & URMA_EXT_PROTECTION_SECRET) != 0;
+  const bool tls = (connection.protection & URMA_EXT_PROTECTION_TLS) != 0;
+  if (tls) return secret ? "secret, TLS" : "TLS";
+  return secret ? "secret" : "none";
+}
+
+Json stream_json(const Connection& stream) {
+  return {{"device", device_of(stream)},
+          {"direction", stream.incoming != 0 ? "in" : "out"},
+          {"eid", eid_text(stream.eid)},
+          {"port", stream.number},
+          {"peer_eid", eid_text(stream.peer_eid)},
+          {"peer_port", stream.peer_number},
+          {"state", state_name(stream.state)},
+          {"status", stream.status == 0 ? Json() : Json(status_name(stream.status))},
+          {"secret", (stream.protection & URMA_EXT_PROTECTION_SECRET) != 0},
+          {"tls", (stream.protection & URMA_EXT_PROTECTION_TLS) != 0},
+          {"sent_bytes", stream.sent_bytes},
+          {"received_bytes", stream.received_bytes},
+          {"sent_requests", stream.sent_requests},
+          {"received_requests", stream.received_requests},
+          {"age_seconds", age_of(stream)}};
+}
+
+std::vector<std::string> stream_row(const Connection& stream) {
+  return {device_of(stream),
+          stream.incoming != 0 ? "in" : "out",
+          eid_text(stream.eid),
+          urma::format("{}", stream.number),
+          eid_text(stream.peer_eid),
+          urma::format("{}", stream.peer_number),
+          state_text(stream),
+          protection_text(stream),
+          urma::format("{:.1f} s", age_of(stream)),
+          urma::format("{}", stream.sent_requests),
+          urma::format("{}", stream.received_requests),
+          urma::format("{}", stream.sent_bytes),
+          urma::format("{}", stream.received_bytes)};
+}
+
 Json connection_json(const Connection& connection) {
   return {{"device", device_of(connection)},
           {"direction", connection.incoming != 0 ? "in" : "out"},
@@ -81,22 +122,45 @@ void add_process(const Answer<Connection>& answer, Report* report) {
   Json& json = *process_of(answer.process, report);
   if (!answer.error.empty()) json["error"] = answer.error;
   json["connections"] = Json::array();
+  json["streams"] = Json::array();
   Table table(
       {"device", "way", "queue", "peer", "peer_eid", "mode", "state", "age", "qp", "peer_qp"});
+  Table streams({"device", "way", "eid", "port", "peer_eid", "peer_port", "state", "protection",
+                 "age", "requests_out", "requests_in", "bytes_out", "bytes_in"});
   for (const Connection& connection : answer.entries) {
-    json["connections"].push_back(connection_json(connection));
-    table.add(connection_row(connection));
+    if (connection.stream != 0) {
+      json["streams"].push_back(stream_json(connection));
+      streams.add(stream_row(connection));
+    } else {
+      json["connections"].push_back(connection_json(connection));
+      table.add(connection_row(connection));
+    }
   }
-  if (table.empty() && answer.error.empty()) return;
+  if (table.empty() && streams.empty() && answer.error.empty()) return;
   report->text += urma::format("connections of process {}\n", process_text(answer.process));
-  report->text += answer.error.empty() ? table.text() : answer.error + '\n';
+  if (!answer.error.empty()) report->text += answer.error + '\n';
+  if (!table.empty()) report->text += table.text();
+  if (!streams.empty()) report->text += streams.text();
 }
 
+// A stream belongs to no queue.
 bool is_asked(const Options& options, const Connection& connection) {
-  return device_of(connection) == options.device && (!options.id || connection.id == *options.id);
+  return device_of(connection) == options.device &&
+         (!options.id || (connection.stream == 0 && connection.id == *options.id));
 }
 
 }  // namespace
+
+void add_streams(const Options& options, Report* report) {
+  auto answers = ask_processes(options, urma_ext_query_connections);
+  report->json["processes"] = Json::array();
+  for (auto& answer : answers) {
+    std::erase_if(answer.entries, [&](const auto& entry) {
+      return entry.stream == 0 || !is_asked(options, entry);
+    });
+    if (!answer.entries.empty() || !answer.error.empty()) add_process(answer, report);
+  }
+}
 
 Report show_connections(const Options& options, const std::string& missing) {
   auto answers = ask_processes(options, urma_ext_query_connections);

@@ -13,6 +13,9 @@ namespace admin {
 // id, those of that queue. If there are none, `missing` is the Failure, unless it is empty.
 Report show_connections(const Options& options, const std::string& missing);
 
+// Adds the streams between processes on the device, for all their queues.
+void add_streams(const Options& options, Report* report);
+
 }  // namespace admin
 
 #endif  // TOOLS_ADMIN_SHOW_CONNECTIONS_H_

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tools/admin/show_objects.h"
 
+#include <cstring>
+
 #include "third_party/fmt/format.h"
 #include "tools/admin/library.h"
 #include "tools/admin/show_connections.h"
@@ -65,7 +67,14 @@ Report show_channels(const Options& options) {
 }  // namespace
 
 Report show_objects(const Options& options) {
-  if (options.what.empty()) return show_devices(options);
+  if (options.what.empty()) {
+    Report report = show_devices(options);
+    const Library library;
+    // Only this provider has any: other processes need not be asked.
+    const bool any = std::strcmp(library.device(options.device).further.provider, "tcp") == 0;
+    if (any) add_streams(options, &report);
+    return report;
+  }
   const Library library;
   library.device(options.device);
   if (options.what == "tp" || options.what == "tpreuse") return show_channels(options);

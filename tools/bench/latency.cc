@@ -154,7 +154,8 @@ Measure ping_pong(const std::string& name, SessionOptions options, Batches batch
 }
 
 // ------------------------------------------------------------------------------------------------
-// READ and atomics: one side posts and polls until it is done, the other one sleeps.
+// READ, WRITE and atomics: one side posts and polls until it is done, the other one polls or
+// sleeps.
 // ------------------------------------------------------------------------------------------------
 
 struct OneSided {
@@ -178,6 +179,12 @@ void prepare_read(OneSided& request) {
   request.wr.rw.dst = {&request.here, 1};
 }
 
+void prepare_write(OneSided& request) {
+  request.wr.opcode = URMA_OPC_WRITE;
+  request.wr.rw.src = {&request.here, 1};
+  request.wr.rw.dst = {&request.there, 1};
+}
+
 void prepare_add(OneSided& request) {
   request.wr.opcode = URMA_OPC_FADD;
   request.wr.faa = {&request.there, &request.here, {1}};
@@ -187,6 +194,8 @@ void prepare_swap(OneSided& request) {
   request.wr.opcode = URMA_OPC_CAS;
   request.wr.cas = {&request.there, &request.here, {0}, {1}};
 }
+
+void check_nothing(OneSided&, uint64_t) {}
 
 void check_read(OneSided& request, uint64_t) {
   if (*request.old != 0) throw Failure("a read brought wrong bytes");
@@ -203,12 +212,15 @@ void check_swap(OneSided& request, uint64_t i) {
   request.wr.cas.swap_data = i + 2;
 }
 
+enum class Target { kAsleep, kPolling };
+
 Measure one_sided(const std::string& name, void (*prepare)(OneSided&),
-                  void (*check)(OneSided&, uint64_t)) {
+                  void (*check)(OneSided&, uint64_t), const SessionOptions& options = {},
+                  Target target = Target::kAsleep, const std::string& beside = "line") {
   return {name,
           {name},
           [=](Channel& peer) -> Outcome {
-            const Session session(peer, {});
+            const Session session(peer, options);
             Poster poster(session, 1);
             OneSided request(session);
             prepare(request);
@@ -218,21 +230,26 @@ Measure one_sided(const std::string& name, void (*prepare)(OneSided&),
               check(request, i);
             };
             const double time = time_steps(kRequests, step, kBudgetNs);
-            std::string note = session.why_not_mapped();
+            std::string note = options.device == nullptr ? session.why_not_mapped() : "";
             peer.sync();
             return {{time}, std::move(note)};
           },
-          [](Channel& peer) {
-            const Session session(peer, {});
+          [=](Channel& peer) {
+            const Session session(peer, options);
+            if (target == Target::kPolling) poll_meanwhile(session, peer);
             peer.sync();
           },
-          {"line"}};
+          {beside}};
 }
 
 }  // namespace
 
 std::vector<Measure> latency_measures() {
   constexpr SessionOptions kRc = {.mode = URMA_TM_RC};
+  constexpr SessionOptions kNet = {.device = kNetwork};
+  constexpr Target kPolling = Target::kPolling;
+  const std::string tcp = "TCP round trip";
+  const std::string asleep = "TCP round trip, asleep";
   return {
       ping_pong<WriteEnd>("write latency, RM", {}, kRoundTrips, 2),
       ping_pong<WriteEnd>("write latency, RC", kRc, kRoundTrips, 2),
@@ -242,6 +259,16 @@ std::vector<Measure> latency_measures() {
       one_sided("compare-and-swap latency", prepare_swap, check_swap),
       one_sided("read latency", prepare_read, check_read),
       ping_pong<SendEnd>("event round trip", {.events = true}, kWakeUps, 1, "eventfd"),
+      ping_pong<SendEnd>("net send latency", kNet, kRoundTrips, 2, tcp),
+      one_sided("net write latency", prepare_write, check_nothing, kNet, kPolling, tcp),
+      one_sided("net read latency", prepare_read, check_read, kNet, kPolling, tcp),
+      one_sided("net fetch-add latency", prepare_add, check_add, kNet, kPolling, tcp),
+      one_sided("net write latency, asleep", prepare_write, check_nothing, kNet, Target::kAsleep,
+                asleep),
+      one_sided("net read latency, asleep", prepare_read, check_read, kNet, Target::kAsleep,
+                asleep),
+      one_sided("net fetch-add latency, asleep", prepare_add, check_add, kNet, Target::kAsleep,
+                asleep),
   };
 }
 

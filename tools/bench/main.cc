@@ -72,7 +72,7 @@ std::vector<Measure> select(const std::string& filter) {
 
 std::map<std::string, Measure> bare_measures() {
   std::map<std::string, Measure> bare;
-  for (const auto list : {limit_measures, page_measures}) {
+  for (const auto list : {limit_measures, page_measures, socket_measures}) {
     for (Measure& measure : list()) bare.emplace(measure.name, std::move(measure));
   }
   return bare;

@@ -31,8 +31,9 @@ struct Measure {
 };
 
 // The machine's own speed. Another measurement names each in its `beside`.
-std::vector<Measure> limit_measures();  // a line, a ring, eventfds, memcpy
-std::vector<Measure> page_measures();   // pages that change between private and shared
+std::vector<Measure> limit_measures();   // a line, a ring, eventfds, memcpy
+std::vector<Measure> page_measures();    // pages that change between private and shared
+std::vector<Measure> socket_measures();  // TCP
 
 // The library's speed on it.
 std::vector<Measure> latency_measures();

@@ -41,8 +41,8 @@ void post_receives(const Session& session, uint64_t from, uint32_t n) {
   session.post_receives(wr.data());
 }
 
-Outcome send_messages(Channel& peer) {
-  const Session session(peer, {});
+Outcome send_messages(Channel& peer, const SessionOptions& options) {
+  const Session session(peer, options);
   urma_sge_t from = session.here(kOut, kBytes);
   urma_jfs_wr_t wr = {};
   wr.opcode = URMA_OPC_SEND;
@@ -63,8 +63,8 @@ Outcome send_messages(Channel& peer) {
 }
 
 // The same, 16 in one call.
-Outcome send_chains(Channel& peer) {
-  const Session session(peer, {});
+Outcome send_chains(Channel& peer, const SessionOptions& options) {
+  const Session session(peer, options);
   std::array<urma_sge_t, kPeriod> from;
   std::array<urma_jfs_wr_t, kPeriod> wr = {};
   for (uint32_t i = 0; i < kPeriod; i++) {
@@ -117,12 +117,35 @@ class Receiver {
   int left_ = 0;  // unread, of the bulk
 };
 
-void take_messages(Channel& peer) {
-  const Session session(peer, {});
+void take_messages(Channel& peer, const SessionOptions& options) {
+  const Session session(peer, options);
   Receiver receiver(session);
   peer.sync();
   peer.send(time_steps(kMessages, [&receiver](uint64_t i) { receiver.take(i); }));
   peer.sync();
+}
+
+Measure send_rate(const std::string& name, Outcome (*send)(Channel&, const SessionOptions&)) {
+  return {name,
+          {name},
+          [send](Channel& peer) { return send(peer, {}); },
+          [](Channel& peer) { take_messages(peer, {}); },
+          {"ring"}};
+}
+
+// Single messages, and chains beside them.
+Measure network_rates() {
+  constexpr SessionOptions kNet = {.device = kNetwork};
+  return {"net send rate",
+          {"net send rate", "net send rate, chains"},
+          [=](Channel& peer) -> Outcome {
+            const double single = send_messages(peer, kNet).values[0];
+            return {{single, send_chains(peer, kNet).values[0]}, {}};
+          },
+          [=](Channel& peer) {
+            take_messages(peer, kNet);
+            take_messages(peer, kNet);
+          }};
 }
 
 // ------------------------------------------------------------------------------------------------
@@ -133,8 +156,8 @@ uint64_t& word_at(const Session& session, size_t offset) {
   return *reinterpret_cast<uint64_t*>(session.at(offset));
 }
 
-Outcome send_large(Channel& peer, uint32_t bytes) {
-  const Session session(peer, {.bytes = (kLargeReceives + 1) * size_t{bytes}});
+Outcome send_large(Channel& peer, uint32_t bytes, const char* device) {
+  const Session session(peer, {.bytes = (kLargeReceives + 1) * size_t{bytes}, .device = device});
   const size_t at = kLargeReceives * size_t{bytes};
   word_at(session, at) = word_at(session, at + bytes - sizeof(uint64_t)) = kMark;
   urma_sge_t from = session.here(at, bytes);
@@ -160,8 +183,8 @@ void post_large(const Session& session, uint64_t i, uint32_t bytes) {
   session.post_receives(&wr);
 }
 
-void take_large(Channel& peer, uint32_t bytes) {
-  const Session session(peer, {.bytes = (kLargeReceives + 1) * size_t{bytes}});
+void take_large(Channel& peer, uint32_t bytes, const char* device) {
+  const Session session(peer, {.bytes = (kLargeReceives + 1) * size_t{bytes}, .device = device});
   for (uint64_t i = 0; i < kLargeReceives; i++) post_large(session, i, bytes);
   peer.sync();
   const auto step = [&](uint64_t i) {
@@ -179,11 +202,12 @@ void take_large(Channel& peer, uint32_t bytes) {
   peer.sync();
 }
 
-Measure large_send(const std::string& name, uint32_t bytes, const std::string& beside) {
+Measure large_send(const std::string& name, uint32_t bytes, const std::string& beside,
+                   const char* device = nullptr) {
   return {name,
           {name},
-          [bytes](Channel& peer) { return send_large(peer, bytes); },
-          [bytes](Channel& peer) { take_large(peer, bytes); },
+          [=](Channel& peer) { return send_large(peer, bytes, device); },
+          [=](Channel& peer) { take_large(peer, bytes, device); },
           {beside}};
 }
 
@@ -249,6 +273,37 @@ Measure access_measure(const Access& access, double unit) {
           {access.beside}};
 }
 
+// Over the network: 4 MiB in flight, completed together, to a target that polls.
+Measure network_writes(const std::string& name, uint32_t bytes, const std::string& beside) {
+  constexpr Batches kRounds = {60, 1};
+  const SessionOptions options = {.bytes = bytes, .device = kNetwork};
+  const uint64_t window = large_batches(bytes).steps;
+  return {name,
+          {name},
+          [=](Channel& peer) -> Outcome {
+            const Session session(peer, options);
+            urma_sge_t here = session.here(0, bytes), there = session.there(0, bytes);
+            urma_jfs_wr_t wr = {};
+            wr.opcode = URMA_OPC_WRITE;
+            wr.tjetty = session.target();
+            wr.rw.src = {&here, 1};
+            wr.rw.dst = {&there, 1};
+            Poster poster(session, 1);
+            const double time = time_steps(kRounds, [&](uint64_t) {
+              for (uint64_t i = 0; i < window; i++) poster.post(wr);
+              poster.drain();
+            });
+            peer.sync();
+            return {{static_cast<double>(window * bytes) * 1e9 / time}, {}};
+          },
+          [=](Channel& peer) {
+            const Session session(peer, options);
+            poll_meanwhile(session, peer);
+            peer.sync();
+          },
+          {beside}};
+}
+
 // One at a time, between the same two buffers, as memcpy is measured.
 Measure large_access(const std::string& name, urma_opcode_t opcode, uint32_t bytes,
                      const std::string& beside) {
@@ -259,8 +314,8 @@ Measure large_access(const std::string& name, urma_opcode_t opcode, uint32_t byt
 
 std::vector<Measure> rate_measures() {
   return {
-      {"send rate", {"send rate"}, send_messages, take_messages, {"ring"}},
-      {"send rate, chains", {"send rate, chains"}, send_chains, take_messages, {"ring"}},
+      send_rate("send rate", send_messages),
+      send_rate("send rate, chains", send_chains),
       access_measure(
           {"write rate", URMA_OPC_WRITE, kMessages, kBytes, Poster::kSlots, kPeriod, "ring"}, 1),
       large_access("write bandwidth, 64 KiB", URMA_OPC_WRITE, 64 << 10, "memcpy of 64 KiB"),
@@ -269,6 +324,11 @@ std::vector<Measure> rate_measures() {
       large_access("read bandwidth, 1 MiB", URMA_OPC_READ, 1 << 20, "memcpy of 1 MiB"),
       large_send("send bandwidth, 64 KiB", 64 << 10, "memcpy of 64 KiB"),
       large_send("send bandwidth, 1 MiB", 1 << 20, "memcpy of 1 MiB"),
+      network_rates(),
+      network_writes("net write bandwidth, 64 KiB", 64 << 10, "TCP, 64 KiB"),
+      network_writes("net write bandwidth, 1 MiB", 1 << 20, "TCP, 1 MiB"),
+      large_send("net send bandwidth, 64 KiB", 64 << 10, "TCP, 64 KiB", kNetwork),
+      large_send("net send bandwidth, 1 MiB", 1 << 20, "TCP, 1 MiB", kNetwork),
   };
 }
 

@@ -43,6 +43,11 @@ std::vector<Row> fixed_rows() {
       {"ring rate", "bare: ring, messages", Unit::kMessages},
       {"memcpy of 64 KiB", "bare: memcpy of 64 KiB", Unit::kBytes},
       {"memcpy of 1 MiB", "bare: memcpy of 1 MiB", Unit::kBytes},
+      {"TCP round trip", "bare: TCP, 8 B, round trip"},
+      {"half a TCP round trip", "bare: TCP, 8 B, half a round trip"},
+      {"TCP round trip, asleep", "bare: TCP, 8 B, round trip, both asleep"},
+      {"TCP, 64 KiB", "bare: TCP, pieces of 64 KiB", Unit::kBytes},
+      {"TCP, 1 MiB", "bare: TCP, pieces of 1 MiB", Unit::kBytes},
       {"share by pwrite", "bare: share 1 GiB, pwrite and mmap"},
       {"share by memcpy", "bare: share 1 GiB, memcpy and mremap"},
       {"undo by pread", "bare: undo 1 GiB, pread and mremap"},
@@ -83,9 +88,39 @@ std::vector<Row> fixed_rows() {
   };
 }
 
+// Over urma_net0.
+std::vector<Row> network_rows() {
+  const std::string tcp = "TCP round trip";
+  const std::string asleep = "TCP round trip, asleep";
+  return {
+      {"net send latency", "net: send 8 B", Unit::kTime, {"half a TCP round trip"}, 1.35},
+      {"net write latency", "net: write 8 B", Unit::kTime, {tcp}, 1.25},
+      {"net read latency", "net: read 8 B", Unit::kTime, {tcp}, 1.25},
+      {"net fetch-add latency", "net: fetch-add 8 B", Unit::kTime, {tcp}, 1.25},
+      {"net write latency, asleep", "net: write 8 B, target asleep", Unit::kTime, {asleep}, 0.8},
+      {"net read latency, asleep", "net: read 8 B, target asleep", Unit::kTime, {asleep}, 0.8},
+      {"net fetch-add latency, asleep",
+       "net: fetch-add 8 B, target asleep",
+       Unit::kTime,
+       {asleep},
+       0.8},
+      {"net send rate", "net: messages of 8 B", Unit::kMessages, {"net send rate, chains"}},
+      {"net send rate, chains",
+       "net: messages of 8 B, chains of 16",
+       Unit::kMessages,
+       {"net send rate"},
+       5.0},
+      {"net write bandwidth, 64 KiB", "net: writes of 64 KiB", Unit::kBytes, {"TCP, 64 KiB"}, 0.95},
+      {"net write bandwidth, 1 MiB", "net: writes of 1 MiB", Unit::kBytes, {"TCP, 1 MiB"}, 0.95},
+      {"net send bandwidth, 64 KiB", "net: sends of 64 KiB", Unit::kBytes, {"TCP, 64 KiB"}, 0.95},
+      {"net send bandwidth, 1 MiB", "net: sends of 1 MiB", Unit::kBytes, {"TCP, 1 MiB"}, 0.95},
+  };
+}
+
 const std::vector<Row>& rows() {
   static const std::vector<Row> kRows = [] {
     std::vector<Row> all = fixed_rows();
+    for (Row& row : network_rows()) all.push_back(std::move(row));
     for (const ScaleRow& row : scale_rows()) {
       all.push_back({row.figure, row.title, Unit::kMessages, {row.beside}});
     }

@@ -2,6 +2,7 @@
 #include "tools/bench/session.h"
 
 #include <dlfcn.h>
+#include <poll.h>
 
 #include <cstring>
 #include <vector>
@@ -32,9 +33,10 @@ struct Offer {
   urma_seg_t seg;
 };
 
-urma_device_t* find_device() {
-  if (char* name = ::getenv("URMA_DEVICE")) {
-    return made(urma_get_device_by_name(name), "finding the device that URMA_DEVICE names");
+urma_device_t* find_device(const char* name) {
+  if (name == nullptr) name = ::getenv("URMA_DEVICE");
+  if (name != nullptr) {
+    return made(urma_get_device_by_name(const_cast<char*>(name)), "finding the device by its name");
   }
   int count = 0;
   urma_device_t** list = made(urma_get_device_list(&count), "urma_get_device_list");
@@ -85,7 +87,8 @@ Device::Library::Library() { ok(urma_init(nullptr), "urma_init"); }
 
 Device::Library::~Library() { (void)urma_uninit(); }
 
-Device::Device() : ctx_(made(urma_create_context(find_device(), 0), "urma_create_context")) {}
+Device::Device(const char* name)
+    : ctx_(made(urma_create_context(find_device(name), 0), "urma_create_context")) {}
 
 Memory make_memory(size_t bytes) {
   void* memory = nullptr;
@@ -130,7 +133,7 @@ std::string why_not_mapped(const urma_target_seg_t& import) {
 }
 
 Session::Session(Channel& peer, const SessionOptions& options)
-    : memory_(make_memory(options.bytes)) {
+    : device_(options.device), memory_(make_memory(options.bytes)) {
   create_queues(options);
   local_ = register_memory(device_, memory_.get(), options.bytes);
   connect(peer, options);
@@ -189,6 +192,14 @@ int poll(urma_jfc_t* jfc, int count, urma_cr_t* cr) {
     }
   }
   return n;
+}
+
+void poll_meanwhile(const Session& session, const Channel& peer) {
+  pollfd said = {peer.fd(), POLLIN, 0};
+  urma_cr_t cr;
+  do {
+    for (int i = 0; i < 1000; i++) poll(session.arrived(), 1, &cr);
+  } while (::poll(&said, 1, 0) == 0);
 }
 
 void Poster::submit(urma_jfs_wr_t* first) {

@@ -33,10 +33,14 @@ using Memory = std::unique_ptr<char, decltype(&::free)>;
 // Throws a Failure if the call `what` failed.
 void ok(urma_status_t status, const char* what);
 
-// The library, started, with a context on the device that URMA_DEVICE names, else the first one.
+// The device of any two hosts.
+inline constexpr char kNetwork[] = "urma_net0";
+
+// The library, started, with a context on the device of this name; NULL: the one that URMA_DEVICE
+// names, else the first one.
 class Device {
  public:
-  Device();
+  explicit Device(const char* name = nullptr);
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
   urma_context_t* context() const { return ctx_.get(); }
@@ -67,6 +71,7 @@ struct SessionOptions {
   urma_transport_mode_t mode = URMA_TM_RM;
   bool events = false;      // arrivals have an event channel
   size_t bytes = 64 << 10;  // of memory at each side
+  const char* device = nullptr;
 };
 
 // A lock_free jetty, connected to that of the other process, which makes an equal Session.
@@ -116,6 +121,9 @@ class Session {
 
 // Takes up to `count` completions into `cr`. Throws a Failure if a request failed.
 int poll(urma_jfc_t* jfc, int count, urma_cr_t* cr);
+
+// Polls `arrived` until the other process has said something. Looks for that seldom.
+void poll_meanwhile(const Session& session, const Channel& peer);
 
 // Posts send requests. Each `period`th is signalled; its completion covers those before it.
 class Poster {

@@ -401,24 +401,38 @@ typedef enum urma_ext_connection_state {
   URMA_EXT_CONNECTION_FAILED = 4,   // could not be made, or has broken
 } urma_ext_connection_state_t;
 
-// One end of a reliable connection, made by a provider between a sending and a receiving queue.
+// What protects a connection, as a bit mask.
+typedef enum urma_ext_protection {
+  URMA_EXT_PROTECTION_SECRET = 1,  // the peer has proved that it knows the secret
+  URMA_EXT_PROTECTION_TLS = 2,     // encrypted
+} urma_ext_protection_t;
+
+// One end of a reliable connection, made by a provider between a sending and a receiving queue; or
+// of a stream between two processes, for all their queues (tcp).
 typedef struct urma_ext_connection {
   char device[URMA_MAX_DEV_NAME];
   urma_eid_t eid;
   urma_eid_t peer_eid;
-  urma_ext_queue_kind_t kind;  // of the queue here
+  urma_ext_queue_kind_t kind;  // of the queue here; stream: 0, as id, peer_kind and peer_id
   uint32_t id;
   urma_ext_queue_kind_t peer_kind;
   uint32_t peer_id;
   urma_ext_connection_state_t state;
-  uint32_t incoming;    // 1: the peer sends, 0: this process does
-  uint32_t trans_mode;  // urma_transport_mode_t
+  uint32_t incoming;    // 1: the peer sends, 0: this process does; stream: who has started it
+  uint32_t trans_mode;  // urma_transport_mode_t; stream: 0
   uint32_t status;      // FAILED: urma_cr_status_t; else 0
-  uint32_t number;      // of the device's queue pair, 0: not known yet
+  uint32_t number;      // of the device's queue pair, 0: not known yet; stream: a port, see below
   uint32_t peer_number;
-  uint64_t handle;  // unique within the sending process
+  uint64_t handle;  // unique within the sending process; stream: within this one
   uint64_t age_ns;  // since it was asked for
-  uint64_t reserved[8];
+  // 1: a stream. Its numbers are the ports where the processes listen, and all that follows counts.
+  uint32_t stream;
+  uint32_t protection;  // urma_ext_protection_t
+  uint64_t sent_bytes;  // without what TCP and TLS add
+  uint64_t received_bytes;
+  uint64_t sent_requests;      // messages, and parts of reads, writes and atomics
+  uint64_t received_requests;  // of the peer
+  uint64_t reserved[3];
 } urma_ext_connection_t;
 
 // Lists the connections of a process. Providers without connections, such as shared memory, list

@@ -65,7 +65,8 @@ bool credible(const urma_ext_segment_t& segment) {
 bool credible(const urma_ext_connection_t& connection) {
   return ends(connection.device) && up_to(connection.kind, URMA_EXT_QUEUE_JETTY) &&
          up_to(connection.peer_kind, URMA_EXT_QUEUE_JETTY) &&
-         up_to(connection.state, URMA_EXT_CONNECTION_FAILED) && connection.incoming <= 1;
+         up_to(connection.state, URMA_EXT_CONNECTION_FAILED) && connection.incoming <= 1 &&
+         connection.stream <= 1;
 }
 
 bool credible(const urma_ext_setting_t& setting) {

@@ -16,7 +16,7 @@ namespace urma::core {
 inline constexpr char kInspectName[] = "core";
 inline constexpr uint32_t kInspectMagic = 0x75727669;
 // Changes whenever a record of urma_ext.h does.
-inline constexpr uint32_t kInspectVersion = 1;
+inline constexpr uint32_t kInspectVersion = 2;
 
 enum class Topic : uint32_t {
   kQueues = 1,

@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -35,6 +36,12 @@ struct Peer {
   std::array<uint8_t, 16> process;  // drawn at its start: a restarted process has another one
 };
 
+// What a stream has carried since it was opened. Any thread reads.
+struct Carried {
+  std::atomic<uint64_t> sent{0};
+  std::atomic<uint64_t> received{0};
+};
+
 enum class StreamState { kGreeting, kOpen, kLost };
 
 // A stream to another process. One thread at a time: its user's lock ensures that. A call keeps
@@ -46,14 +53,23 @@ class Stream {
   virtual StreamState progress(std::string* why) = 0;
   // The bytes taken or delivered, of all pieces together; 0 if none can be now, or it is not open.
   virtual size_t send(std::span<const iovec> pieces) = 0;
+  // The same, but they may wait in the kernel for the next send() or push(). If the process ends
+  // before, they leave with its end, unless bytes have come that it has not received.
+  virtual size_t send_ahead(std::span<const iovec> pieces) = 0;
+  virtual void push() = 0;
+  // Less than asked for: no more has come.
   virtual size_t receive(std::span<const iovec> pieces) = 0;
   // Bytes wait here that the descriptor does not report (read ahead to a record's end).
   virtual bool has_read_ahead() const = 0;
   // To sleep on, for EPOLLIN, and if `wants_room` for EPOLLOUT too.
   virtual int fd() const = 0;
   virtual bool wants_room() const = 0;
-  // Of an open one.
+  // Bytes are on their way, and some have arrived at the peer's host since the last call.
+  virtual bool delivers() = 0;
+  // Of an open one; before, only the address that it was started to or comes from.
   virtual const Peer& peer() const = 0;
+  // Outlives the stream.
+  virtual std::shared_ptr<const Carried> carried() const = 0;
   virtual std::string who() const = 0;  // for the log: address, port
 };
 
@@ -62,6 +78,8 @@ class Carrier {
  public:
   virtual ~Carrier() = default;
   virtual uint16_t port() const = 0;
+  // As Peer's.
+  virtual const std::array<uint8_t, 16>& process() const = 0;
   // On one more port, at most. False if it cannot be had. Any thread.
   virtual bool listen_also(uint16_t port) = 0;
   virtual void stop_listening(uint16_t port) = 0;
@@ -72,6 +90,8 @@ class Carrier {
   // The next stream that another process started, still greeting; NULL if there is none. One
   // thread.
   virtual std::unique_ptr<Stream> accept() = 0;
+  // Of all its streams, as urma_ext_protection_t.
+  virtual uint32_t protection() const = 0;
   // Readable when accept() has one.
   virtual int fd() const = 0;
 };

@@ -5,8 +5,10 @@
 #include <array>
 #include <utility>
 
+#include "urma/base/clock.h"
 #include "urma/base/error.h"
 #include "urma/base/log.h"
+#include "urma/providers/tcp/address.h"
 #include "urma/providers/tcp/wire.h"
 
 namespace urma::tcp {
@@ -50,6 +52,10 @@ Connection::Connection(TcpWire* wire, uint64_t number, std::unique_ptr<Stream> s
       began_(began),
       fd_(stream->fd()),
       who_(stream->who()),
+      began_ns_(monotonic_ns()),
+      here_(SocketAddress::local_of(fd_).eid),
+      peer_(stream->peer()),
+      carried_(stream->carried()),
       stream_(std::move(stream)),
       in_(kInBytes) {}
 
@@ -60,8 +66,31 @@ StreamState Connection::greet(std::string* why) {
   if (gone()) return StreamState::kLost;
   const StreamState state = stream_->progress(why);
   who_ = stream_->who();
-  if (state == StreamState::kOpen) peer_ = stream_->peer();
+  if (state == StreamState::kOpen) {
+    peer_ = stream_->peer();
+    // The end of the greeting may still wait for room.
+    wants_room_ = stream_->wants_room();
+  }
   return state;
+}
+
+urma_ext_connection_t Connection::describe(urma_ext_connection_state_t state) const {
+  urma_ext_connection_t described = {};
+  described.eid = here_;
+  described.peer_eid = peer_.listens_at.eid;
+  described.peer_number = peer_.listens_at.port;
+  described.state = gone() ? URMA_EXT_CONNECTION_FAILED : state;
+  described.status = gone() ? URMA_CR_ACK_TIMEOUT_ERR : 0;
+  described.incoming = began_ ? 0 : 1;
+  described.handle = number_;
+  described.age_ns = age_ns();
+  described.stream = 1;
+  // Relaxed: only counts.
+  described.sent_bytes = carried_->sent.load(std::memory_order_relaxed);
+  described.received_bytes = carried_->received.load(std::memory_order_relaxed);
+  described.sent_requests = sent_requests_.load(std::memory_order_relaxed);
+  described.received_requests = received_requests_.load(std::memory_order_relaxed);
+  return described;
 }
 
 bool Connection::wants_room() {
@@ -119,7 +148,11 @@ bool Connection::awaits() {
 
 bool Connection::silent() {
   const MutexLock lock(mutex_);
-  if (gone() || std::exchange(heard_, false)) return false;
+  if (gone()) return false;
+  // A slow network may take longer than the timeout for what is on its way. A host takes only so
+  // much for a process that does not read.
+  const bool delivers = stream_->delivers();
+  if (std::exchange(heard_, false) || delivers) return false;
   put(PingBody{});
   flush();
   return true;
@@ -136,18 +169,7 @@ void Connection::put_frame(FrameKind kind, std::span<const char> body,
   const auto* first = reinterpret_cast<const char*>(&head);
   out_.insert(out_.end(), first, first + sizeof(head));
   out_.insert(out_.end(), body.begin(), body.end());
-  size_t sent = 0;
-  if (bytes >= kDirectBytes) {
-    IovecList all;
-    all.add(reinterpret_cast<uint64_t>(out_.data() + out_begin_), waiting(), 0, UINT64_MAX);
-    for (const iovec& piece : payload) {
-      all.add(reinterpret_cast<uint64_t>(piece.iov_base), piece.iov_len, 0, UINT64_MAX);
-    }
-    sent = stream_->send(all.list());
-    const size_t before = std::min(sent, waiting());
-    out_begin_ += before;
-    sent -= before;
-  }
+  const size_t sent = bytes >= kDirectBytes ? send_directly(payload) : 0;
   const IovecList rest = window(payload, sent, bytes - sent);
   for (const iovec& piece : rest.list()) {
     const auto* from = static_cast<const char*>(piece.iov_base);
@@ -155,16 +177,45 @@ void Connection::put_frame(FrameKind kind, std::span<const char> body,
   }
 }
 
+// Sends what waits, and returns how much of `payload` could follow it.
+size_t Connection::send_directly(std::span<const iovec> payload) {
+  const size_t bytes = bytes_of(payload);
+  size_t sent = 0;
+  while (sent != bytes) {
+    IovecList all;
+    all.add(reinterpret_cast<uint64_t>(out_.data() + out_begin_), waiting(), 0, UINT64_MAX);
+    const IovecList rest = window(payload, sent, bytes - sent);
+    for (const iovec& piece : rest.list()) {
+      all.add(reinterpret_cast<uint64_t>(piece.iov_base), piece.iov_len, 0, UINT64_MAX);
+    }
+    const size_t taken = stream_->send(all.list());
+    if (taken == 0) break;
+    const size_t before = std::min(taken, waiting());
+    out_begin_ += before;
+    sent += taken - before;
+  }
+  return sent;
+}
+
 bool Connection::has_room() const { return waiting() < kMostWaiting; }
 
-void Connection::flush() {
-  if (gone()) return;
+void Connection::send_waiting(bool ahead) {
   while (waiting() != 0) {
     const iovec all = {out_.data() + out_begin_, waiting()};
-    const size_t sent = stream_->send({&all, 1});
+    const size_t sent = ahead ? stream_->send_ahead({&all, 1}) : stream_->send({&all, 1});
     out_begin_ += sent;
     if (sent == 0) break;
   }
+}
+
+void Connection::flush() {
+  if (gone()) return;
+  if (waiting() != 0) {
+    send_waiting(false);
+  } else if (ahead_) {
+    stream_->push();
+  }
+  ahead_ = false;
   if (waiting() == 0) {
     out_.clear();
     out_begin_ = 0;
@@ -174,7 +225,9 @@ void Connection::flush() {
     out_begin_ = 0;
   }
   std::string why;
-  if (waiting() != 0 && stream_->progress(&why) == StreamState::kLost) return lose();
+  // The stream itself may hold the rest of a record.
+  const bool held = waiting() != 0 || stream_->wants_room();
+  if (held && stream_->progress(&why) == StreamState::kLost) return lose();
   const bool wants_room = waiting() != 0 || stream_->wants_room();
   if (wants_room != std::exchange(wants_room_, wants_room)) wire_->watch(*this, wants_room);
 }
@@ -186,9 +239,10 @@ bool Connection::has_messages(bool* stuck) {
   return any;
 }
 
-void Connection::push() {
+void Connection::push(bool answers) {
   const MutexLock lock(mutex_);
   if (gone()) return;
+  if (std::exchange(reported_, false)) answers_ = answers;
   ending_where_it_fails([&] {
     mutex_.assume_held();
     put_owed();
@@ -196,30 +250,55 @@ void Connection::push() {
   });
 }
 
+// A program that answers each message at once sends the report with its answer, in one packet: the
+// kernel has it before, so that it leaves though the program is killed in between, unless more has
+// come that no poll has read.
+void Connection::report() {
+  const MutexLock lock(mutex_);
+  if (gone()) return;
+  // SYNC(tcp-spinning): under the lock, which those who end this state take afterwards to push.
+  const bool first = !std::exchange(reported_, true);
+  const bool ahead = first && answers_ && wire_->polls_each();
+  ending_where_it_fails([&] {
+    mutex_.assume_held();
+    put_owed();
+    if (!ahead) return flush();
+    ahead_ = waiting() != 0;
+    send_waiting(true);
+    // Here its progress is not made, nor the wish for room made known.
+    if (waiting() != 0 || stream_->wants_room()) flush();
+  });
+}
+
 void Connection::owe(uint32_t way, bool urgent) {
+  bool first = false;
   {
     const MutexLock lock(owing_mutex_);
+    first = owing_.empty();
     owing_.push_back(way);
   }
-  // SYNC(tcp-spinning): the debt is recorded before this look; a tick first ends the spinning, then
-  // pushes.
-  if (!urgent && !wire_->spinning()) {
-    wire_->engine().service().post([self = shared_from_this()] { self->push(); });
+  // SYNC(tcp-spinning): the debt is recorded before these looks; who ends either state does so
+  // first, then pushes.
+  if (urgent || wire_->polls_each()) return;
+  if (!wire_->spinning()) {
+    wire_->engine().service().post([self = shared_from_this()] { self->push(/*answers=*/false); });
+  } else if (first) {
+    wire_->add_debtor(shared_from_this());
   }
 }
 
 void Connection::put_owed() {
   if (done_ != 0) put(DoneBody{std::exchange(done_, 0), URMA_CR_SUCCESS});
-  std::vector<uint32_t> owing;
   {
     const MutexLock lock(owing_mutex_);
-    owing.swap(owing_);
+    owing_now_.swap(owing_);
   }
-  for (const uint32_t way : owing) {
+  for (const uint32_t way : owing_now_) {
     const auto found = incoming_.find(way);
     ReceivedBody received;
     while (found != incoming_.end() && found->second->take_owed(&received)) put(received);
   }
+  owing_now_.clear();
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -308,6 +387,8 @@ bool Connection::send(SendingEnd* end, const Outgoing& message, uint32_t cookie)
       break;
   }
   wire_->await();
+  // Relaxed, as for all counts of requests: nothing follows from them.
+  sent_requests_.fetch_add(1, std::memory_order_relaxed);
   MessageBody body = {end->way(),        message.length,
                       message.immediate, static_cast<uint8_t>(message.kind),
                       message.flags,     {}};
@@ -353,6 +434,7 @@ bool Connection::access(const std::shared_ptr<SendingEnd>& end, SegmentRef segme
     return false;
   }
   wire_->await();
+  sent_requests_.fetch_add(1, std::memory_order_relaxed);
   accesses_.push_back({end, cookie, fetched, false});
   accesses_.back().elsewhere = end->began_access(this);
   fetched_ += fetched;
@@ -401,15 +483,20 @@ void Connection::incoming_closed(IncomingEnd* end, uint8_t status) {
 // Bytes that come
 // -------------------------------------------------------------------------------------------------
 
-void Connection::progress() {
+void Connection::progress(bool to_end) {
   if (gone() || !mutex_.try_lock()) return;
   const MutexLock lock(mutex_, std::adopt_lock);
   ending_where_it_fails([&] {
     mutex_.assume_held();
-    for (int reads = 0; reads < kReadsPerTurn && !gone() && receive_some(); ++reads) take_frames();
+    if (std::exchange(reported_, false)) answers_ = false;
+    bool more = true;
+    for (int reads = 0; more && reads < kReadsPerTurn && !gone(); ++reads) {
+      more = receive_some(to_end);
+      take_frames();
+    }
     if (gone()) return;
     put_owed();
-    if (waiting() != 0) flush();
+    if (waiting() != 0 || wants_room_ || ahead_) flush();
     // The descriptor does not report these bytes.
     if (!gone() && stream_->has_read_ahead()) {
       engine().service().post([self = shared_from_this()] { self->progress(); });
@@ -417,19 +504,19 @@ void Connection::progress() {
   });
 }
 
-// False if nothing more arrives now.
-bool Connection::receive_some() {
-  size_t wanted = 0;
+// False if nothing more arrives now. What is less than asked for is the last, but only one more
+// look
+// (`to_end`) tells whether the stream ends after it.
+bool Connection::receive_some(bool to_end) {
   size_t come = 0;
+  bool all = false;
   const bool bare = in_frame_ && in_begin_ == in_end_ && landing_.left >= kDirectBytes;
   if (bare && landing_.into != nullptr) {
-    wanted = landing_.left;
-    const iovec place = {landing_.into, wanted};
+    const iovec place = {landing_.into, landing_.left};
     come = stream_->receive({&place, 1});
     landing_.into += come;
     landing_.left -= come;
   } else if (const auto landed = bare && landing_.way != nullptr ? land() : std::nullopt) {
-    wanted = landing_.left;
     come = *landed;
     landing_.left -= come;
   } else {
@@ -438,14 +525,14 @@ bool Connection::receive_some() {
                 in_.begin() + static_cast<ptrdiff_t>(in_end_), in_.begin());
       in_end_ -= std::exchange(in_begin_, 0);
     }
-    wanted = in_.size() - in_end_;
-    const iovec rest = {in_.data() + in_end_, wanted};
+    const iovec rest = {in_.data() + in_end_, in_.size() - in_end_};
     come = stream_->receive({&rest, 1});
     in_end_ += come;
+    all = in_end_ < in_.size();
   }
   if (come != 0) {
     heard_ = true;
-    return true;
+    return to_end || !all;
   }
   std::string why;
   if (stream_->progress(&why) == StreamState::kLost) lose();

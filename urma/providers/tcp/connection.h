@@ -22,10 +22,12 @@
 
 #include "jetty/wire.h"
 #include "jetty/wire_transport.h"
+#include "urma/base/clock.h"
 #include "urma/base/mutex.h"
 #include "urma/providers/tcp/carrier.h"
 #include "urma/providers/tcp/messages.h"
 #include "urma/providers/tcp/ways.h"
+#include "urma_ext.h"
 
 namespace urma::tcp {
 
@@ -48,12 +50,15 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   StreamState greet(std::string* why);
   bool wants_room();
   const Peer& peer() const { return peer_; }  // once it is open
+  uint64_t age_ns() const { return monotonic_ns() - began_ns_; }
+  // For lists, except what is the same for all. Service thread.
+  urma_ext_connection_t describe(urma_ext_connection_state_t state) const;
 
-  // Processes what the peer has sent, unless another thread does, and sends what is due. Any
-  // thread.
-  void progress();
-  // Sends buffered bytes now, as far as there is room.
-  void push();
+  // Processes what the peer has sent, unless another thread does, and sends what is due. `to_end`:
+  // notices too if the stream ends behind it, which otherwise the next call does. Any thread.
+  void progress(bool to_end = false);
+  // Sends what is due, as far as there is room. `answers`: for a program that posts.
+  void push(bool answers);
   bool awaits();
   // Whether messages wait for a receiver; *stuck is set if one has since the last call.
   bool has_messages(bool* stuck);
@@ -64,8 +69,9 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   // Ends everything in flight.
   void end(const std::string& why);
 
-  // Called by the dialer: this stream is the one to keep.
+  // This stream is the one to keep.
   void greet_peer() { say(HelloBody{}); }
+  void ping() { say(PingBody{}); }
   void find(IdKind kind, const urma_eid_t& eid, uint32_t id, OnAnswer answered);
   void probe(const ProbeTarget& target, OnAnswer answered);
   void ask_grant(const GrantRequest& request, OnAnswer answered);
@@ -78,8 +84,10 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
               uint32_t cookie);
   void close_way(uint32_t way);
 
-  // The ways of the peer. The peer is owed a report; push() follows if that is `urgent`.
+  // The ways of the peer. The peer is owed a report; report() follows if that is `urgent`.
   void owe(uint32_t way, bool urgent);
+  // Hands what is owed to the kernel: the program may end once it has a message.
+  void report();
   void incoming_closed(IncomingEnd* end, uint8_t status);
   void pull(uint32_t way);
 
@@ -125,7 +133,9 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
     put(body);
     flush();
   }
+  size_t send_directly(std::span<const iovec> payload) URMA_REQUIRES(mutex_);
   void flush() URMA_REQUIRES(mutex_);
+  void send_waiting(bool ahead) URMA_REQUIRES(mutex_);
   void put_owed() URMA_REQUIRES(mutex_);
   bool has_room() const URMA_REQUIRES(mutex_);
   size_t waiting() const URMA_REQUIRES(mutex_) { return out_.size() - out_begin_; }
@@ -134,7 +144,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   uint32_t add_ticket(OnAnswer answered) URMA_REQUIRES(mutex_);
 
   // Receiving.
-  bool receive_some() URMA_REQUIRES(mutex_);
+  bool receive_some(bool to_end) URMA_REQUIRES(mutex_);
   std::optional<size_t> land() URMA_REQUIRES(mutex_);
   void take_frames() URMA_REQUIRES(mutex_);
   bool begin_frame() URMA_REQUIRES(mutex_);
@@ -187,16 +197,26 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   const bool began_;
   const int fd_;
   std::string who_;
-  Peer peer_ = {};
+  const uint64_t began_ns_;
+  const urma_eid_t here_;
+  Peer peer_;
+  const std::shared_ptr<const Carried> carried_;
+  std::atomic<uint64_t> sent_requests_{0};
+  std::atomic<uint64_t> received_requests_{0};
   PeerGrants grants_;  // given to the peer
   std::atomic<bool> lost_{false};
 
   Mutex mutex_;
   std::unique_ptr<Stream> stream_ URMA_GUARDED_BY(mutex_);
   bool heard_ URMA_GUARDED_BY(mutex_) = false;
-  bool greeted_ URMA_GUARDED_BY(mutex_) = false;     // the peer keeps this one
+  bool greeted_ URMA_GUARDED_BY(mutex_) = false;     // the peer has said that it keeps this one
   bool full_ URMA_GUARDED_BY(mutex_) = false;        // a request waits for room
   bool wants_room_ URMA_GUARDED_BY(mutex_) = false;  // as the wire knows it
+  // Reports were sent since the program has last polled or posted; their bytes wait in the kernel
+  // for an answer to go with; the last ones were followed by an answer.
+  bool reported_ URMA_GUARDED_BY(mutex_) = false;
+  bool ahead_ URMA_GUARDED_BY(mutex_) = false;
+  bool answers_ URMA_GUARDED_BY(mutex_) = false;
   std::vector<char> out_ URMA_GUARDED_BY(mutex_);
   size_t out_begin_ URMA_GUARDED_BY(mutex_) = 0;
   std::vector<char> in_ URMA_GUARDED_BY(mutex_);
@@ -215,6 +235,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   std::unordered_map<uint32_t, std::shared_ptr<IncomingEnd>> incoming_ URMA_GUARDED_BY(mutex_);
   std::unordered_set<uint32_t> opening_ URMA_GUARDED_BY(mutex_);  // by the peer
 
+  std::vector<uint32_t> owing_now_ URMA_GUARDED_BY(mutex_);    // for put_owed() alone
   Mutex owing_mutex_;                                          // taken under mutex_
   std::vector<uint32_t> owing_ URMA_GUARDED_BY(owing_mutex_);  // ways of the peer
   mutable Mutex ended_mutex_;                                  // taken under mutex_

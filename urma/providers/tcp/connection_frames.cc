@@ -102,7 +102,7 @@ bool Connection::begin_done() {
 bool Connection::take(FrameKind kind) {
   switch (kind) {
     case FrameKind::kHello:
-      if (began_ || std::exchange(greeted_, true)) return false;
+      if (std::exchange(greeted_, true)) return false;
       wire_->kept(shared_from_this());
       return true;
     case FrameKind::kPing:
@@ -128,6 +128,7 @@ bool Connection::take(FrameKind kind) {
     case FrameKind::kWayOpened:
       return take_way_opened(body<WayOpenedBody>());
     case FrameKind::kMessage:
+      received_requests_.fetch_add(1, std::memory_order_relaxed);
       landing_.way->hold(std::move(landing_.held));
       return true;
     case FrameKind::kPull: {
@@ -144,6 +145,7 @@ bool Connection::take(FrameKind kind) {
     case FrameKind::kWayClosed:
       return take_way_closed(body<WayClosedBody>());
     case FrameKind::kAccess:
+      received_requests_.fetch_add(1, std::memory_order_relaxed);
       execute();
       return true;
     case FrameKind::kDone:

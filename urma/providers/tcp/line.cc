@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/tcp/line.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -31,11 +33,13 @@ class Portion {
     }
   }
   size_t bytes() const { return bytes_; }
-  msghdr message() {
+  // As sendmsg() does. One piece costs less without its list.
+  ssize_t send(int fd, int flags) {
+    if (count_ == 1) return ::send(fd, pieces_[0].iov_base, bytes_, flags);
     msghdr message = {};
     message.msg_iov = pieces_.data();
     message.msg_iovlen = count_;
-    return message;
+    return ::sendmsg(fd, &message, flags);
   }
 
  private:
@@ -44,13 +48,31 @@ class Portion {
   size_t bytes_ = 0;
 };
 
+ssize_t receive_into(int fd, std::span<const iovec> pieces) {
+  if (pieces.size() == 1) return ::recv(fd, pieces[0].iov_base, pieces[0].iov_len, MSG_DONTWAIT);
+  msghdr message = {};
+  message.msg_iov = const_cast<iovec*>(pieces.data());
+  message.msg_iovlen = std::min<size_t>(pieces.size(), IOV_MAX);
+  return ::recvmsg(fd, &message, MSG_DONTWAIT);
+}
+
 }  // namespace
 
-std::optional<size_t> PlainLine::send(std::span<const iovec> pieces, std::string* why) {
+std::optional<size_t> PlainLine::send_ahead(std::span<const iovec> pieces, std::string* why) {
+  return send_with(pieces, MSG_MORE, why);
+}
+
+// Sends what MSG_MORE holds back, as a side effect that tcp(7) promises.
+void PlainLine::push() {
+  const int on = 1;
+  ::setsockopt(fd_, SOL_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+std::optional<size_t> PlainLine::send_with(std::span<const iovec> pieces, int flags,
+                                           std::string* why) {
   Portion portion(pieces);
   if (portion.bytes() == 0) return 0;
-  const msghdr message = portion.message();
-  const ssize_t sent = ::sendmsg(fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  const ssize_t sent = portion.send(fd_, flags | MSG_DONTWAIT | MSG_NOSIGNAL);
   if (sent < 0 && !later(errno)) {
     *why = urma::format("sending to it: {}", std::strerror(errno));
     return std::nullopt;
@@ -61,10 +83,7 @@ std::optional<size_t> PlainLine::send(std::span<const iovec> pieces, std::string
 }
 
 std::optional<size_t> PlainLine::receive(std::span<const iovec> pieces, std::string* why) {
-  msghdr message = {};
-  message.msg_iov = const_cast<iovec*>(pieces.data());
-  message.msg_iovlen = std::min<size_t>(pieces.size(), IOV_MAX);
-  const ssize_t got = ::recvmsg(fd_, &message, MSG_DONTWAIT);
+  const ssize_t got = receive_into(fd_, pieces);
   if (got > 0) return static_cast<size_t>(got);
   const bool asked = std::any_of(pieces.begin(), pieces.end(),
                                  [](const iovec& piece) { return piece.iov_len != 0; });

@@ -22,6 +22,11 @@ class Line {
   // How many bytes; nothing if the line has ended, and *why.
   virtual std::optional<size_t> send(std::span<const iovec> pieces, std::string* why) = 0;
   virtual std::optional<size_t> receive(std::span<const iovec> pieces, std::string* why) = 0;
+  // See Stream.
+  virtual std::optional<size_t> send_ahead(std::span<const iovec> pieces, std::string* why) {
+    return send(pieces, why);
+  }
+  virtual void push() {}
   // Continues what had to wait. False if the line has ended.
   virtual bool progress(std::string* /*why*/) { return true; }
   // Whether bytes can be sent already.
@@ -36,11 +41,17 @@ class Line {
 class PlainLine final : public Line {
  public:
   explicit PlainLine(int fd) : fd_(fd) {}
-  std::optional<size_t> send(std::span<const iovec> pieces, std::string* why) override;
+  std::optional<size_t> send(std::span<const iovec> pieces, std::string* why) override {
+    return send_with(pieces, 0, why);
+  }
   std::optional<size_t> receive(std::span<const iovec> pieces, std::string* why) override;
+  std::optional<size_t> send_ahead(std::span<const iovec> pieces, std::string* why) override;
+  void push() override;
   bool wants_room() const override { return full_; }
 
  private:
+  std::optional<size_t> send_with(std::span<const iovec> pieces, int flags, std::string* why);
+
   const int fd_;
   bool full_ = false;
 };

@@ -20,7 +20,7 @@ namespace urma::tcp {
 static_assert(std::endian::native == std::endian::little, "bodies travel as they lie in memory");
 
 enum class FrameKind : uint8_t {
-  kHello = 1,  // the starter of the stream keeps it
+  kHello = 1,  // the starter of the stream keeps it; the answer: so does the other end
   kFind,       // whose is this id?
   kProbe,      // may it be used?
   kAskGrant,   // what may be done with memory?

@@ -21,6 +21,7 @@
 #include "urma/providers/tcp/line.h"
 #include "urma/providers/tcp/newcomers.h"
 #include "urma/providers/tcp/stream.h"
+#include "urma_ext.h"
 
 namespace urma::tcp {
 namespace {
@@ -67,11 +68,18 @@ class SocketCarrier final : public Carrier {
   explicit SocketCarrier(const CarrierConfig& config);
 
   uint16_t port() const override { return port_; }
+  const std::array<uint8_t, 16>& process() const override { return process_; }
   bool listen_also(uint16_t port) override;
   void stop_listening(uint16_t port) override;
   std::unique_ptr<Stream> connect(const urma_eid_t& from, const Address& to,
                                   std::string* why) override;
   std::unique_ptr<Stream> accept() override;
+  uint32_t protection() const override {
+    uint32_t protection = 0;
+    if (config_.secret != nullptr) protection |= URMA_EXT_PROTECTION_SECRET;
+    if (config_.tls != nullptr) protection |= URMA_EXT_PROTECTION_TLS;
+    return protection;
+  }
   int fd() const override { return epoll_.get(); }
 
  private:

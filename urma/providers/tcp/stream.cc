@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/tcp/stream.h"
 
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+
+#include <utility>
 
 #include "urma/base/error.h"
 
@@ -58,8 +63,18 @@ bool SocketStream::receive_greeting() {
 
 size_t SocketStream::send(std::span<const iovec> pieces) {
   if (state_ != StreamState::kOpen) return 0;
-  const auto sent = line_->send(pieces, &why_);
+  return count_sent(line_->send(pieces, &why_));
+}
+
+size_t SocketStream::send_ahead(std::span<const iovec> pieces) {
+  if (state_ != StreamState::kOpen) return 0;
+  return count_sent(line_->send_ahead(pieces, &why_));
+}
+
+size_t SocketStream::count_sent(std::optional<size_t> sent) {
   if (!sent) lose();
+  // Relaxed here and below: only a count.
+  carried_->sent.fetch_add(sent.value_or(0), std::memory_order_relaxed);
   return sent.value_or(0);
 }
 
@@ -67,7 +82,19 @@ size_t SocketStream::receive(std::span<const iovec> pieces) {
   if (state_ != StreamState::kOpen) return 0;
   const auto got = line_->receive(pieces, &why_);
   if (!got) lose();
+  carried_->received.fetch_add(got.value_or(0), std::memory_order_relaxed);
   return got.value_or(0);
+}
+
+bool SocketStream::delivers() {
+  tcp_info info = {};
+  socklen_t size = sizeof(info);
+  int left = 0;
+  if (::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0 ||
+      ::ioctl(fd_.get(), SIOCOUTQ, &left) != 0) {
+    return false;
+  }
+  return std::exchange(arrived_, info.tcpi_bytes_acked) != info.tcpi_bytes_acked && left != 0;
 }
 
 bool SocketStream::lose() {

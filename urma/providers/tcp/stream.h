@@ -25,18 +25,23 @@ class SocketStream final : public Stream {
         greeting_(greeting),
         there_(there),
         newcomers_(std::move(newcomers)),
-        place_(newcomers_->add(fd_.get(), stranger)) {}
+        place_(newcomers_->add(fd_.get(), stranger)),
+        peer_{there, {}} {}
   ~SocketStream() override { settle(); }
 
   StreamState progress(std::string* why) override;
   size_t send(std::span<const iovec> pieces) override;
+  size_t send_ahead(std::span<const iovec> pieces) override;
+  void push() override { line_->push(); }
   size_t receive(std::span<const iovec> pieces) override;
   bool has_read_ahead() const override { return line_->has_read_ahead(); }
   int fd() const override { return fd_.get(); }
   bool wants_room() const override {
     return line_->wants_room() || (state_ == StreamState::kGreeting && sends_greeting());
   }
+  bool delivers() override;
   const Peer& peer() const override { return peer_; }
+  std::shared_ptr<const Carried> carried() const override { return carried_; }
   std::string who() const override { return text_of(there_); }
 
  private:
@@ -45,6 +50,7 @@ class SocketStream final : public Stream {
   // False if there is nothing more to do now.
   bool send_greeting();
   bool receive_greeting();
+  size_t count_sent(std::optional<size_t> sent);
   bool lose();  // false
   void settle();
 
@@ -56,7 +62,9 @@ class SocketStream final : public Stream {
   std::optional<Newcomers::Place> place_;  // until the greeting is over
   StreamState state_ = StreamState::kGreeting;
   bool bound_ = false;
-  Peer peer_ = {};
+  Peer peer_;
+  const std::shared_ptr<Carried> carried_ = std::make_shared<Carried>();
+  uint64_t arrived_ = 0;  // bytes, when delivers() was last called
   std::string why_;
 };
 

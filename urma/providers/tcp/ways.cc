@@ -230,7 +230,7 @@ std::optional<Answer> TcpWay::opened(uint32_t* members) {
 // Process what the peer has said first, unless a poll just did: it may be gone, and a process that
 // took its place must get the request.
 bool TcpWay::use(const std::shared_ptr<Connection>& connection) {
-  if (!wire_->spinning()) connection->progress();
+  if (!wire_->spinning()) connection->progress(/*to_end=*/true);
   if (used_ != connection) push();
   used_ = connection;
   return !connection->gone();
@@ -249,7 +249,7 @@ bool TcpWay::access(const WireGrant& grant, const WireAccess& access, uint32_t c
 }
 
 void TcpWay::push() {
-  if (used_ != nullptr) used_->push();
+  if (used_ != nullptr) used_->push(/*answers=*/true);
 }
 
 void TcpWay::close() {
@@ -381,8 +381,7 @@ void IncomingEnd::close(uint8_t status) {
   connection_->incoming_closed(this, status);
 }
 
-// At once: the program may exit once it has a message.
-void IncomingEnd::wake() { connection_->push(); }
+void IncomingEnd::wake() { connection_->report(); }
 
 std::string IncomingEnd::who() const { return connection_->who(); }
 

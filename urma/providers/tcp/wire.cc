@@ -5,14 +5,18 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
+#include "jetty/listing.h"
 #include "jetty/network.h"
 #include "urma/base/clock.h"
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
+#include "urma/base/text.h"
 #include "urma/providers/tcp/address.h"
+#include "urma/providers/tcp/device.h"
 
 namespace urma::tcp {
 namespace {
@@ -21,9 +25,10 @@ namespace {
 // checks from time to time whether they go on.
 constexpr uint32_t kPollsToSpin = 64;
 // The factor by which that number grows each time a program has stopped polling while something
-// waited for it. A program that spins on memory that a peer writes to does so: each time, the
-// service thread would come late.
+// waited for it, after less than kTicksToTrust checks. A program that spins on memory that a peer
+// writes to does so: each time, the service thread would come late.
 constexpr uint32_t kSpinsLater = 8;
+constexpr uint32_t kTicksToTrust = 4;
 constexpr uint32_t kMostPollsToSpin = 1U << 14;
 constexpr uint64_t kTickNs = 1'000'000;
 constexpr uint64_t kLastLookNs = 16'000'000;
@@ -34,6 +39,8 @@ constexpr int kEventsPerTurn = 32;
 // kSilentBeats checks in a row without a sign of life.
 constexpr uint64_t kBeatsPerTimeout = 4;
 constexpr uint32_t kSilentBeats = 3;
+// For that many timeouts, addresses of a process are known to belong together after its connection.
+constexpr uint64_t kSilencesKept = 16;
 
 auto bytes_of(const urma_eid_t& eid) {
   std::array<uint8_t, sizeof(urma_eid_t)> bytes;
@@ -103,7 +110,8 @@ void TcpWire::stop() {
   service().unwatch(carrier_->fd());
   std::vector<Ref> ending;
   for (const auto& [number, greeting] : std::exchange(greetings_, {})) {
-    service().unwatch(greeting.connection->fd());
+    // An open one is in sockets_ instead, and a poll may have lost it: its number is not its own.
+    if (greeting.agreed_by_ns == 0) service().unwatch(greeting.connection->fd());
     ending.push_back(greeting.connection);
   }
   {
@@ -155,6 +163,7 @@ void TcpWire::reach(const Address& to, std::function<void(const Ref&)> told) {
     if (!connection->gone()) return told(connection);
     by_address_.erase(known);
   }
+  if (is_silent(to)) return told(nullptr);
   std::string why;
   std::unique_ptr<Stream> stream = carrier_->connect(source_for(names_.eids(), to.eid), to, &why);
   if (stream == nullptr) {
@@ -167,6 +176,46 @@ void TcpWire::reach(const Address& to, std::function<void(const Ref&)> told) {
   await();
 }
 
+// For a moment, nobody connects there: requests that wait behind one that had no answer in time end
+// with it, not each after a timeout of its own. The same goes for where its process listens too.
+void TcpWire::was_silent(const At& there) {
+  std::vector<At> all = {there};
+  const auto known = silences_.find(there);
+  const auto process = known != silences_.end() ? known->second.process : Process();
+  for (const auto& [at, silence] : silences_) {
+    if (process != Process() && silence.process == process && at != there) all.push_back(at);
+  }
+  was_silent(all, process);
+}
+
+void TcpWire::was_silent(const std::vector<At>& all, const Process& process) {
+  const uint64_t now = monotonic_ns();
+  std::erase_if(silences_, [&](const auto& entry) {
+    return now - entry.second.since_ns > kSilencesKept * timeout_ns_;
+  });
+  for (const At& at : all) silences_[at] = {now, now + timeout_ns_ / kBeatsPerTimeout, process};
+}
+
+bool TcpWire::is_silent(const Address& there) const {
+  const auto found = silences_.find(key_of(there));
+  return found != silences_.end() && monotonic_ns() < found->second.until_ns;
+}
+
+bool TcpWire::has_greeted(const At& there) const {
+  const auto known = by_address_.find(there);
+  if (known == by_address_.end()) return false;
+  const auto greeting = greetings_.find(known->second->number());
+  return greeting == greetings_.end() || greeting->second.agreed_by_ns != 0;
+}
+
+// The process is there, whatever it or another one at its address was before.
+void TcpWire::lives(const Ref& connection) {
+  const Process process = process_of(connection->peer());
+  std::erase_if(silences_, [&](const auto& entry) {
+    return entry.first == process.second || entry.second.process == process;
+  });
+}
+
 void TcpWire::greet(const Ref& connection) {
   std::string why;
   const StreamState state = connection->greet(&why);
@@ -177,29 +226,59 @@ void TcpWire::greet(const Ref& connection) {
   service().unwatch(connection->fd());
   if (state == StreamState::kOpen) return opened(connection);
   URMA_LOG_LIMITED(DEBUG, "no connection to {}: {}", connection->who(), why);
+  // A refusal takes less time.
+  const bool late = connection->age_ns() > timeout_ns_ / 2;
+  if (connection->began() && late) was_silent(key_of(connection->peer().listens_at));
   end_greeting(connection, nullptr);
   connection->end("");
 }
 
-// The side that started it keeps it, unless there is one to the same process already.
+// The side that started it keeps it, unless there is one to the same process already. Of two that
+// start one at once, that of the process with the greater number is kept: the other process awaits
+// an answer before it uses its own.
 void TcpWire::opened(const Ref& connection) {
+  lives(connection);
   if (!connection->began()) {
     end_greeting(connection, connection);
     return use(connection);
   }
-  const auto known = by_process_.find(process_of(connection->peer()));
-  if (known != by_process_.end() && !known->second->gone()) {
-    const Ref kept = known->second;
-    for (auto& [address, leads_to] : by_address_) {
-      if (leads_to == connection) leads_to = kept;
-    }
-    end_greeting(connection, kept);
-    return connection->end("");
-  }
-  by_process_[process_of(connection->peer())] = connection;
+  if (const Ref first = first_to(process_of(connection->peer()))) return join(connection, first);
   use(connection);
   connection->greet_peer();
-  end_greeting(connection, connection);
+  if (carrier_->process() < connection->peer().process) {
+    greetings_[connection->number()].agreed_by_ns = monotonic_ns() + timeout_ns_;
+    return;
+  }
+  agree(connection);
+}
+
+// The connection to this process, or one that awaits its answer: at most one may, as the peer could
+// agree to either of two. NULL if there is none.
+TcpWire::Ref TcpWire::first_to(const Process& process) {
+  const auto known = by_process_.find(process);
+  if (known != by_process_.end() && !known->second->gone()) return known->second;
+  for (const auto& [number, greeting] : greetings_) {
+    const Ref& other = greeting.connection;
+    const bool awaits = greeting.agreed_by_ns != 0 && !other->gone();
+    if (awaits && process_of(other->peer()) == process) return other;
+  }
+  return nullptr;
+}
+
+// Those that wait for `connection` wait for `first` now, or have it.
+void TcpWire::join(const Ref& connection, const Ref& first) {
+  for (auto& [address, leads_to] : by_address_) {
+    if (leads_to == connection) leads_to = first;
+  }
+  const auto awaits = greetings_.find(first->number());
+  if (awaits == greetings_.end()) {
+    end_greeting(connection, first);
+  } else {
+    std::ranges::move(std::exchange(greetings_[connection->number()].told, {}),
+                      std::back_inserter(awaits->second.told));
+    greetings_.erase(connection->number());
+  }
+  connection->end("");
 }
 
 void TcpWire::end_greeting(const Ref& connection, const Ref& kept) {
@@ -210,21 +289,60 @@ void TcpWire::end_greeting(const Ref& connection, const Ref& kept) {
 
 void TcpWire::use(const Ref& connection) {
   epoll_event event = {};
-  event.events = EPOLLIN;
+  event.events = connection->wants_room() ? EPOLLIN | EPOLLOUT : EPOLLIN;
   event.data.u64 = connection->number();
   // First: once it is listed, polls can lose it and close its descriptor.
   if (::epoll_ctl(sockets_.get(), EPOLL_CTL_ADD, connection->fd(), &event) != 0) {
     return connection->end(std::strerror(errno));
   }
-  const MutexLock lock(list_mutex_);
-  open_[connection->number()] = connection;
+  std::vector<Ref> more;
+  {
+    const MutexLock lock(list_mutex_);
+    open_[connection->number()] = connection;
+    few_.store(open_.size() <= kFew);
+    if (open_.size() == kFew + 1) more = all();
+  }
+  // SYNC(tcp-spinning): polls no longer send what the kernel holds for them.
+  for (const Ref& each : more) each->push(/*answers=*/false);
 }
 
 void TcpWire::kept(const Ref& connection) {
   service().post([this, connection] {
-    Ref& known = by_process_[process_of(connection->peer())];
-    if (known == nullptr || known->gone()) known = connection;
+    if (!stopped_ && !connection->gone()) decide(connection);
   });
+}
+
+void TcpWire::decide(const Ref& connection) {
+  const Process process = process_of(connection->peer());
+  if (connection->began()) return agree(connection);
+  const auto found = by_process_.find(process);
+  const bool other = found != by_process_.end() && !found->second->gone();
+  if (!other) {
+    agree(connection);
+  } else if (found->second->began()) {
+    // The peer drops its own once it sees ours, or ours is lost without being known to be so here.
+    if (connection->peer().process == carrier_->process()) return;
+    crossed_[process] = connection;
+    return found->second->ping();
+  }
+  connection->greet_peer();
+}
+
+// This is the one to its process: those that awaited an answer go.
+void TcpWire::agree(const Ref& connection) {
+  const Process process = process_of(connection->peer());
+  by_process_[process] = connection;
+  std::vector<Ref> others;
+  for (const auto& [number, greeting] : greetings_) {
+    const bool open = greeting.agreed_by_ns != 0;
+    if (open && process_of(greeting.connection->peer()) == process) {
+      others.push_back(greeting.connection);
+    }
+  }
+  for (const Ref& other : others) {
+    if (other != connection) join(other, connection);
+  }
+  end_greeting(connection, connection);
 }
 
 void TcpWire::watch(const Connection& connection, bool wants_room) {
@@ -243,16 +361,67 @@ void TcpWire::lost(const Ref& connection) {
 }
 
 void TcpWire::forget(const Ref& connection) {
+  bool was_open = false;
   {
     const MutexLock lock(list_mutex_);
-    open_.erase(connection->number());
+    was_open = open_.erase(connection->number()) != 0;
+    few_.store(open_.size() <= kFew);
   }
-  std::erase_if(by_address_, [&](const auto& entry) { return entry.second == connection; });
-  std::erase_if(by_process_, [&](const auto& entry) { return entry.second == connection; });
+  forget_addresses(connection, was_open);
+  const auto is_this = [&](const auto& entry) { return entry.second == connection; };
+  std::erase_if(crossed_, is_this);
+  const bool was_known = std::erase_if(by_process_, is_this) != 0;
   silent_beats_.erase(connection->number());
   if (stopped_) return;
+  // Whoever waits for it looks for the process once more.
+  end_greeting(connection, connection);
+  if (was_known) {
+    const auto crossed = crossed_.extract(process_of(connection->peer()));
+    if (!crossed.empty() && !crossed.mapped()->gone()) decide(crossed.mapped());
+  }
   watches_->lost(key_of(*connection));
   engine_->take_over();
+}
+
+void TcpWire::forget_addresses(const Ref& connection, bool was_open) {
+  std::vector<At> all;
+  std::erase_if(by_address_, [&](const auto& entry) {
+    if (entry.second != connection) return false;
+    all.push_back(entry.first);
+    return true;
+  });
+  // One that has ended by itself, in time, says nothing about who listens there next.
+  const auto silent = silent_beats_.find(connection->number());
+  const bool ended = silent != silent_beats_.end() && silent->second >= kSilentBeats;
+  if (was_open && ended) was_silent(all, process_of(connection->peer()));
+}
+
+void TcpWire::list_connections(size_t most, std::vector<urma_ext_connection_t>* connections) const {
+  service().run([&] {
+    if (carrier_ == nullptr || stopped_) return;
+    std::vector<urma_ext_connection_t> listed;
+    for (const auto& [number, greeting] : greetings_) {
+      // Those that await an answer are open.
+      if (greeting.agreed_by_ns != 0) continue;
+      listed.push_back(greeting.connection->describe(URMA_EXT_CONNECTION_CONNECTING));
+    }
+    {
+      const MutexLock lock(list_mutex_);
+      for (const auto& [number, connection] : open_) {
+        listed.push_back(connection->describe(URMA_EXT_CONNECTION_READY));
+        // Nothing is proved before.
+        listed.back().protection = carrier_->protection();
+      }
+    }
+    require_room(*connections, listed.size(), most);
+    std::sort(listed.begin(), listed.end(),
+              [](const auto& a, const auto& b) { return a.handle < b.handle; });
+    for (urma_ext_connection_t& one : listed) {
+      copy_text(one.device, kDeviceName);
+      one.number = carrier_->port();
+    }
+    connections->insert(connections->end(), listed.begin(), listed.end());
+  });
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -384,6 +553,7 @@ void TcpWire::progress() {
       if (!*ended) begin_spinning();
     });
   }
+  if (has_debtors_.load()) push_debtors();
   if (!list_mutex_.try_lock()) return;
   const MutexLock lock(list_mutex_, std::adopt_lock);
   if (open_.size() <= kFew) {
@@ -395,6 +565,26 @@ void TcpWire::progress() {
   for (int i = 0; i < count; ++i) {
     const auto found = open_.find(events[i].data.u64);
     if (found != open_.end()) found->second->progress();
+  }
+}
+
+void TcpWire::add_debtor(const Ref& connection) {
+  const MutexLock lock(debtors_mutex_);
+  debtors_.push_back(connection);
+  has_debtors_.store(true);
+}
+
+void TcpWire::push_debtors() {
+  for (;;) {
+    Ref debtor;
+    {
+      const MutexLock lock(debtors_mutex_);
+      has_debtors_.store(!debtors_.empty());
+      if (debtors_.empty()) return;
+      debtor = std::move(debtors_.back());
+      debtors_.pop_back();
+    }
+    debtor->push(/*answers=*/false);
   }
 }
 
@@ -425,6 +615,7 @@ void TcpWire::begin_spinning() {
   if (spinning_.exchange(true)) return;
   service().rewatch(sockets_.get(), 0);
   polls_seen_ = polls_.load(std::memory_order_relaxed);
+  ticks_ = 0;
   tick_timer_ = service().after(kTickNs, [this] { tick(); });
 }
 
@@ -433,11 +624,12 @@ void TcpWire::tick() {
   const uint64_t polls = polls_.load(std::memory_order_relaxed);
   if (std::exchange(polls_seen_, polls) == polls) {
     epoll_event waiting;
-    const bool late = ::epoll_wait(sockets_.get(), &waiting, 1, 0) > 0;
+    const bool late = ticks_<kTicksToTrust&& ::epoll_wait(sockets_.get(), &waiting, 1, 0)> 0;
     const uint32_t before = polls_to_spin_.load();
     polls_to_spin_.store(late ? std::min(before * kSpinsLater, kMostPollsToSpin) : kPollsToSpin);
     return stop_spinning();
   }
+  ++ticks_;
   serve_messages();
   tick_timer_ = service().after(kTickNs, [this] { tick(); });
 }
@@ -453,7 +645,7 @@ void TcpWire::stop_spinning() {
     const MutexLock lock(list_mutex_);
     connections = all();
   }
-  for (const Ref& connection : connections) connection->push();
+  for (const Ref& connection : connections) connection->push(/*answers=*/false);
   messages_wait();
 }
 
@@ -522,7 +714,22 @@ void TcpWire::beat() {
   for (const auto& [key, search] : searches_) {
     if (now >= search.deadline_ns) late.push_back(key);
   }
-  for (const Id& key : late) end_search(key, Answer::kUnreachable, nullptr);
+  for (const Id& key : late) {
+    const Search& search = searches_.at(key);
+    const At there = {bytes_of(search.eid), search.ports[search.next - 1]};
+    // A peer that has greeted is judged by its connection.
+    if (!has_greeted(there)) was_silent(there);
+    end_search(key, Answer::kUnreachable, nullptr);
+  }
+  std::vector<Ref> unanswered;
+  for (const auto& [number, greeting] : greetings_) {
+    const bool due = greeting.agreed_by_ns != 0 && now >= greeting.agreed_by_ns;
+    if (due) unanswered.push_back(greeting.connection);
+  }
+  for (const Ref& connection : unanswered) {
+    // The first one may have ended the others.
+    if (!connection->gone()) agree(connection);
+  }
   std::vector<Ref> connections;
   {
     const MutexLock lock(list_mutex_);

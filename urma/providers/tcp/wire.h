@@ -58,6 +58,8 @@ class TcpWire final : public Wire {
   void progress() override;
   void asleep() override;
   void unregistered(SegmentRef segment) override;
+  void list_connections(size_t most,
+                        std::vector<urma_ext_connection_t>* connections) const override;
 
   // For ways and connections; any thread.
   void open_way(const WayRequest& request, const std::shared_ptr<SendingEnd>& end);
@@ -66,13 +68,17 @@ class TcpWire final : public Wire {
   }
   // Whether a program polls all the time, so that sending can wait for its next poll.
   bool spinning() const { return spinning_.load(); }
+  // Whether each of its polls then looks at every connection.
+  bool polls_each() const { return spinning() && few_.load(); }
   // A request is in flight to a peer: it must answer, or at least show that it lives.
   void await();
   void serve_senders();
+  // It owes a report, and polls look only at connections with data: the next one sends it.
+  void add_debtor(const Ref& connection);
   // Messages have arrived for a receiver. If its program does not take them, the service thread
   // must.
   void messages_wait();
-  // The peer keeps a connection that it has started.
+  // The peer keeps a connection that it has started, or agrees to keep it.
   void kept(const Ref& connection);
   // It is lost; called with its lock held.
   void leave(const Connection& connection);
@@ -101,6 +107,13 @@ class TcpWire final : public Wire {
   struct Greeting {
     Ref connection;
     std::vector<std::function<void(const Ref&)>> told;  // NULL: there is none
+    uint64_t agreed_by_ns = 0;  // open, unless the peer has started another: its answer decides
+  };
+  // Nobody answered there in time.
+  struct Silence {
+    uint64_t since_ns;
+    uint64_t until_ns;  // so long it counts
+    Process process;    // that listened there; 0: not known
   };
 
   Service& service() const { return engine_->service(); }
@@ -112,17 +125,28 @@ class TcpWire final : public Wire {
   void look_again(const Id& key);
   void end_search(const Id& key, Answer answer, const Ref& connection);
   void reach(const Address& to, std::function<void(const Ref&)> told);
+  void was_silent(const At& there);
+  void was_silent(const std::vector<At>& all, const Process& process);
+  bool is_silent(const Address& there) const;
+  bool has_greeted(const At& there) const;
+  void lives(const Ref& connection);
+  void forget_addresses(const Ref& connection, bool was_open);
   void accept();
   Ref add(std::unique_ptr<Stream> stream, bool began);
   void greet(const Ref& connection);
   void opened(const Ref& connection);
+  Ref first_to(const Process& process);
+  void join(const Ref& connection, const Ref& first);
   void end_greeting(const Ref& connection, const Ref& kept);
+  void decide(const Ref& connection);
+  void agree(const Ref& connection);
   void use(const Ref& connection);
   void forget(const Ref& connection);
   void serve();
   void begin_spinning();
   void tick();
   void stop_spinning();
+  void push_debtors();
   bool serve_messages();
   void look_at_messages();
   void beat();
@@ -136,13 +160,18 @@ class TcpWire final : public Wire {
   std::unique_ptr<Carrier> carrier_;
   const Fd sockets_;  // epoll, over the open ones
 
-  Mutex list_mutex_;
+  mutable Mutex list_mutex_;
   std::unordered_map<uint64_t, Ref> open_ URMA_GUARDED_BY(list_mutex_);  // by number
+
+  Mutex debtors_mutex_;
+  std::vector<Ref> debtors_ URMA_GUARDED_BY(debtors_mutex_);
+  std::atomic<bool> has_debtors_{false};  // written under debtors_mutex_
 
   std::atomic<uint64_t> polls_{0};
   std::atomic<uint32_t> polls_in_a_row_{0};
   std::atomic<uint32_t> polls_to_spin_;
   std::atomic<bool> spinning_{false};
+  std::atomic<bool> few_{true};  // connections; written under list_mutex_
   std::atomic<bool> beating_{false};
   std::atomic<bool> serving_senders_{false};
   std::atomic<bool> looking_{false};  // checks waiting messages from time to time
@@ -152,11 +181,14 @@ class TcpWire final : public Wire {
   uint64_t last_number_ = 0;
   std::map<uint64_t, Greeting> greetings_;  // by number
   std::map<At, Ref> by_address_;
+  std::map<At, Silence> silences_;
   std::map<Process, Ref> by_process_;
+  std::map<Process, Ref> crossed_;  // started by the peer meanwhile; used if that one is lost
   std::map<Id, Search> searches_;
   std::optional<PeerWatches> watches_;         // since start()
   std::map<uint64_t, uint32_t> silent_beats_;  // by number
   uint64_t polls_seen_ = 0;
+  uint32_t ticks_ = 0;  // since polls have begun
   Service::TimerId tick_timer_ = 0;
   Service::TimerId look_timer_ = 0;
   uint64_t look_delay_ns_ = 0;

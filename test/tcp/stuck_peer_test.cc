@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT
+//
+// A peer that does not progress holds up those who send to it, and costs memory to nobody.
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+
+#include <cstring>
+#include <stdexcept>
+#include <vector>
+
+#include "test/process/endpoint.h"
+#include "test/process/footprint.h"
+#include "test/process/harness.h"
+#include "test/process/soak.h"
+
+namespace urma_test {
+namespace {
+
+constexpr size_t kSize = 256 << 10;
+constexpr uint32_t kDepth = 128;  // 32 MiB of messages
+constexpr uint32_t kSlots = 4;
+constexpr uint8_t kForEver = 7;
+// The windows of both sides, 1 MiB each, and what the allocator keeps.
+constexpr uint64_t kMost = 8 << 20;
+
+Config config() {
+  Config config;
+  config.send_depth = kDepth;
+  config.receive_depth = kDepth;
+  config.rnr_retry = kForEver;
+  return config;
+}
+
+// A process with memory for some messages, which they share.
+struct Party {
+  Party() : endpoint(config()), memory(kSlots * kSize) {
+    segment = endpoint.add(memory.data(), memory.size());
+  }
+  char* slot(uint32_t i) { return memory.data() + i % kSlots * kSize; }
+  void send(urma_target_jetty_t* queue, uint32_t i) {
+    urma_sge_t local = piece(segment, slot(i), kSize);
+    endpoint.post(send_request(queue, &local, i));
+  }
+  void write(urma_target_jetty_t* queue, urma_target_seg_t* theirs, uint32_t i) {
+    urma_sge_t local = piece(segment, slot(i), kSize);
+    urma_sge_t remote = piece(theirs, theirs->seg.ubva.va + i % kSlots * kSize, kSize);
+    endpoint.post(write_request(queue, &local, &remote, i));
+  }
+
+  Endpoint endpoint;
+  std::vector<char> memory;
+  urma_target_seg_t* segment = nullptr;
+  const Closing closing{endpoint};
+};
+
+uint64_t grown_since(const Footprint& before) {
+  const uint64_t now = take_footprint().resident_bytes;
+  return now > before.resident_bytes ? now - before.resident_bytes : 0;
+}
+
+// Polls until no more has moved in many polls, so that all windows are full.
+void fill_windows(Party& party) {
+  for (int i = 0; i < 20'000; ++i) {
+    EXPECT_TRUE(has_nothing(party.endpoint.send_jfc));
+    ::sched_yield();
+  }
+}
+
+class StuckPeerTest : public ProcessTest {
+ protected:
+  StuckPeerTest() { ::setenv("URMA_TCP_TIMEOUT_MS", "600000", 1); }
+  ~StuckPeerTest() override { ::setenv("URMA_TCP_TIMEOUT_MS", before_.c_str(), 1); }
+
+ private:
+  const std::string before_ = std::getenv("URMA_TCP_TIMEOUT_MS");
+};
+
+// It has not posted any receive yet.
+TEST_F(StuckPeerTest, MessagesWithoutReceivesWaitAtTheirSender) {
+  const auto receiver = [](Channel& channel) {
+    Party party;
+    const Footprint before = take_footprint();
+    channel.send(party.endpoint.queue_id());
+    pollfd told = {channel.fd(), POLLIN, 0};
+    while (::poll(&told, 1, 0) == 0) EXPECT_TRUE(has_nothing(party.endpoint.receive_jfc));
+    channel.receive<char>();
+    EXPECT_LT(grown_since(before), kMost);
+    for (uint32_t i = 0; i < kDepth; ++i) {
+      party.endpoint.post_receive(party.segment, party.slot(0), kSize, i);
+      wait_for_success(party.endpoint.receive_jfc, i);
+      EXPECT_EQ(party.slot(0)[kSize - 1], static_cast<char>(i % kSlots));
+    }
+    channel.sync();
+  };
+  const auto sender = [](Channel& channel) {
+    Party party;
+    for (uint32_t i = 0; i < kSlots; ++i) std::memset(party.slot(i), static_cast<int>(i), kSize);
+    urma_target_jetty_t* queue = party.endpoint.import(channel.receive<QueueId>());
+    const Footprint before = take_footprint();
+    for (uint32_t i = 0; i < kDepth; ++i) party.send(queue, i);
+    fill_windows(party);
+    EXPECT_LT(grown_since(before), kMost);
+    channel.send('f');
+    for (uint32_t i = 0; i < kDepth; ++i) wait_for_success(party.endpoint.send_jfc, i);
+    channel.sync();
+  };
+  run_two("receiver", receiver, "sender", sender);
+}
+
+// It is stopped: nothing of it runs, and only its kernel takes bytes. The messages wait in their
+// sender's memory, as they must not change before they are complete.
+TEST_F(StuckPeerTest, RequestsToAStoppedProcessWaitAtTheirSender) {
+  Child owner("owner", [](Channel& channel) {
+    Party party;
+    channel.send(offer_of(party.endpoint, party.segment));
+    channel.sync();
+    channel.sync();
+  });
+  Child sender("sender", [](Channel& channel) {
+    Party party;
+    const auto offer = channel.receive<Offer>();
+    urma_target_jetty_t* queue = party.endpoint.import(offer.queue);
+    urma_target_seg_t* theirs = party.endpoint.import(offer.segment);
+    party.write(queue, theirs, 0);
+    wait_for_success(party.endpoint.send_jfc, 0);
+    channel.sync();  // and it is stopped
+    channel.sync();
+    const Footprint before = take_footprint();
+    for (uint32_t i = 0; i < kDepth; ++i) party.write(queue, theirs, i);
+    fill_windows(party);
+    EXPECT_LT(grown_since(before), kMost);
+    channel.sync();  // and goes on
+    for (uint32_t i = 0; i < kDepth; ++i) wait_for_success(party.endpoint.send_jfc, i);
+    channel.sync();
+  });
+  sender.channel().send(owner.channel().receive<Offer>());
+  owner.channel().sync();
+  sender.channel().sync();
+  owner.stop();
+  sender.channel().sync();
+  sender.channel().sync();
+  ::kill(owner.pid(), SIGCONT);
+  sender.channel().sync();
+  sender.expect_success();
+  owner.channel().sync();
+  owner.expect_success();
+}
+
+// A stopped process counts as gone after the timeout, whatever its kernel has taken.
+TEST_F(StuckPeerTest, RequestsToAStoppedProcessEndInTime) {
+  static constexpr milliseconds kTimeout{400};
+  ::setenv("URMA_TCP_TIMEOUT_MS", "400", 1);
+  Child owner("owner", [](Channel& channel) {
+    Party party;
+    channel.send(offer_of(party.endpoint, party.segment));
+    channel.sync();
+    channel.sync();
+  });
+  Child sender("sender", [](Channel& channel) {
+    Party party;
+    const auto offer = channel.receive<Offer>();
+    urma_target_jetty_t* queue = party.endpoint.import(offer.queue);
+    urma_target_seg_t* theirs = party.endpoint.import(offer.segment);
+    party.write(queue, theirs, 0);
+    wait_for_success(party.endpoint.send_jfc, 0);
+    channel.sync();  // and it is stopped
+    channel.sync();
+    const auto posted = Clock::now();
+    for (uint32_t i = 0; i < kDepth; ++i) {
+      if (i % 2 == 0) party.write(queue, theirs, i);
+      if (i % 2 == 1) party.send(queue, i);
+    }
+    for (uint32_t i = 0; i < kDepth; ++i) {
+      wait_for_status(party.endpoint.send_jfc, URMA_CR_ACK_TIMEOUT_ERR);
+    }
+    // Those in flight, one that looks for the owner anew, and the others with it.
+    EXPECT_LT(Clock::now() - posted, promised(4 * kTimeout));
+    channel.sync();
+  });
+  sender.channel().send(owner.channel().receive<Offer>());
+  owner.channel().sync();
+  sender.channel().sync();
+  owner.stop();
+  sender.channel().sync();
+  sender.channel().sync();
+  sender.expect_success();
+  owner.kill();
+}
+
+}  // namespace
+}  // namespace urma_test
