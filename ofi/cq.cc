@@ -166,15 +166,42 @@ size_t Cq::give_queued(size_t count, char* buffer) {
   return given;
 }
 
-ssize_t Cq::take(void* buffer, size_t count) {
+void Cq::drive(Driven* endpoint) {
+  driven_.push_back(endpoint);
+  is_driven_.store(true, std::memory_order_relaxed);
+}
+
+void Cq::release(Driven* endpoint) { std::erase(driven_, endpoint); }
+
+ssize_t Cq::take(void* buffer, size_t count, fi_addr_t* sources) {
+  if (is_driven()) {
+    const ssize_t taken = take_driven(buffer, count, sources);
+    if (taken != -FI_EAGAIN || !has_records_.load(std::memory_order_relaxed)) return taken;
+  }
+  return take_recorded(buffer, count, sources);
+}
+
+ssize_t Cq::take_driven(void* buffer, size_t count, fi_addr_t* sources) {
+  std::lock_guard lock(domain_->lock());
+  if (completions_.empty())
+    for (Driven* endpoint : driven_) endpoint->progress();
+  return completions_.take(static_cast<char*>(buffer), count, entry_size_, sources);
+}
+
+ssize_t Cq::take_recorded(void* buffer, size_t count, fi_addr_t* sources) {
   std::lock_guard lock(mutex_);
   size_t given = give_queued(count, static_cast<char*>(buffer));
   if (given == 0 && queue_.empty()) take_records(count, static_cast<char*>(buffer), &given);
+  for (size_t i = 0; i < given && sources != nullptr; i++) sources[i] = FI_ADDR_NOTAVAIL;
   if (given > 0) return static_cast<ssize_t>(given);
   return queue_.empty() || queue_.front().err == 0 ? -FI_EAGAIN : -FI_EAVAIL;
 }
 
 void Cq::progress() {
+  if (is_driven()) {
+    std::lock_guard lock(domain_->lock());
+    for (Driven* endpoint : driven_) endpoint->progress();
+  }
   std::lock_guard lock(mutex_);
   size_t none = 0;
   take_records(0, nullptr, &none);
@@ -196,18 +223,27 @@ int Cq::try_wait() {
   urma_rearm_jfc(jfc_, false);
   size_t none = 0;
   take_records(0, nullptr, &none);
-  return queue_.empty() ? 0 : -FI_EAGAIN;
+  if (!queue_.empty()) return -FI_EAGAIN;
+  if (!is_driven()) return 0;
+  std::lock_guard domain_lock(domain_->lock());
+  bool ready = true;
+  for (Driven* endpoint : driven_) ready = endpoint->prepare_to_sleep() && ready;
+  return ready && completions_.empty() ? 0 : -FI_EAGAIN;
 }
 
-ssize_t Cq::read(fid_cq* cq, void* buffer, size_t count) { return of(cq)->take(buffer, count); }
+ssize_t Cq::read(fid_cq* cq, void* buffer, size_t count) {
+  return of(cq)->take(buffer, count, nullptr);
+}
 
 ssize_t Cq::read_from(fid_cq* cq, void* buffer, size_t count, fi_addr_t* sources) {
-  const ssize_t taken = of(cq)->take(buffer, count);
-  for (ssize_t i = 0; i < taken && sources != nullptr; i++) sources[i] = FI_ADDR_NOTAVAIL;
-  return taken;
+  return of(cq)->take(buffer, count, sources);
 }
 
 ssize_t Cq::read_error(fid_cq* cq, fi_cq_err_entry* entry, uint64_t) {
+  if (of(cq)->is_driven()) {
+    std::lock_guard lock(of(cq)->domain_->lock());
+    if (of(cq)->completions_.take_error(entry)) return 1;
+  }
   std::lock_guard lock(of(cq)->mutex_);
   std::deque<fi_cq_err_entry>& queue = of(cq)->queue_;
   if (queue.empty() || queue.front().err == 0) return -FI_EAGAIN;

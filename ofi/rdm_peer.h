@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+
+// The peers of an endpoint for datagrams: those of its address vector, and senders outside it.
+
+#ifndef OFI_RDM_PEER_H
+#define OFI_RDM_PEER_H
+
+#include <rdma/fabric.h>
+
+#include <deque>
+#include <vector>
+
+#include "ofi/address.h"
+#include "ofi/rdm_list.h"
+#include "urma_types.h"
+
+namespace urma_fi {
+
+struct Receive;
+struct Send;
+
+// A queue of ours that takes the data of large messages from one peer, in the order of our grants.
+struct LaneIn {
+  urma_jfr_t* queue = nullptr;  // NULL: no large message yet
+  uint32_t token = 0;
+  List<Receive> granted;  // their buffers are posted there
+  size_t count = 0;       // of them
+  bool closing = false;   // the peer is lost: they come back flushed
+  List<Receive> waiting;  // the queue was full
+};
+
+// The peer's queue for data of ours.
+struct LaneOut {
+  urma_target_jetty_t* target = nullptr;  // NULL: no grant yet
+  uint32_t id = 0;
+  uint32_t token = 0;
+};
+
+struct Peer {
+  Address address;
+  fi_addr_t number = FI_ADDR_NOTAVAIL;    // in the address vector
+  urma_target_jetty_t* target = nullptr;  // NULL: nothing sent yet
+  bool lost = false;                      // the last that is known of it is a failed send
+  bool probed = false;                    // a probe is under way
+  uint32_t awaited = 0;                   // what it alone can end: receives from it, large messages
+  List<Send> requested;                   // large messages that wait for its grant
+  LaneIn in;
+  LaneOut out;
+};
+
+class PeerTable {
+ public:
+  // The peer at that address, made if needed.
+  Peer* at(const urma_eid_t& eid, uint32_t id) {
+    for (size_t i = id;; i++) {
+      Peer* peer = slots_[i & (slots_.size() - 1)];
+      if (peer == nullptr) return add({eid, id});
+      if (peer->address.id == id && same_eid(peer->address.eid, eid)) return peer;
+    }
+  }
+
+  std::deque<Peer>& all() { return peers_; }
+
+ private:
+  Peer* add(const Address& address);
+  void place(Peer* peer);
+
+  std::deque<Peer> peers_;
+  std::vector<Peer*> slots_ = std::vector<Peer*>(64);  // by id; a power of two, half of them empty
+};
+
+}  // namespace urma_fi
+
+#endif  // OFI_RDM_PEER_H

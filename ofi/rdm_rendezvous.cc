@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+
+// Endpoints for datagrams: large messages, from their announcement to their data.
+
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "ofi/log.h"
+#include "ofi/rdm_endpoint.h"
+
+namespace urma_fi {
+namespace {
+
+constexpr uint32_t kLaneDepth = 64;  // grants that a peer may have
+
+uint32_t random_token() {
+  static thread_local std::random_device device;
+  return device();
+}
+
+uint64_t context_of(const void* object, Owner owner) {
+  return reinterpret_cast<uintptr_t>(object) | owner;
+}
+
+}  // namespace
+
+// The receiver's side.
+
+void RdmEndpoint::take_announced(Receive* receive) {
+  const Envelope& message = receive->message;
+  receive->accepted = std::min<uint64_t>(message.length, receive->memory.bytes);
+  if (message.length > info_->ep_attr->max_msg_size) {
+    answer_nothing(message, kRefused);
+    return end_receive(receive, FI_EMSGSIZE, 0);
+  }
+  if (receive->accepted == 0) {
+    answer_nothing(message, 0);
+    report_receive(*receive, message, 0, message.length > 0 ? FI_ETRUNC : 0, 0);
+    return matcher_.receives.put(receive);
+  }
+  message.sender->awaited++;
+  LaneIn& lane = message.sender->in;
+  if (!lane.waiting.empty() || lane.closing || lane.count == kLaneDepth) {
+    lane.waiting.push_back(receive);
+  } else {
+    grant(receive);
+  }
+}
+
+// Nothing of the message is wanted.
+void RdmEndpoint::answer_nothing(const Envelope& message, uint8_t flags) {
+  send_grant({message.sender, flags, {message.id, 0, 0, 0, 0}});
+}
+
+bool RdmEndpoint::open_lane(Peer* peer) {
+  if (peer->in.queue != nullptr) return true;
+  urma_jfr_cfg_t cfg{};
+  cfg.depth = kLaneDepth;
+  cfg.flag.bs.lock_free = 1;
+  cfg.flag.bs.token_policy = URMA_TOKEN_PLAIN_TEXT;
+  cfg.token_value.token = random_token();
+  cfg.trans_mode = URMA_TM_RM;
+  cfg.max_sge = kRdmPieces;
+  cfg.jfc = records_;
+  peer->in.queue = urma_create_jfr(device_->context(), &cfg);
+  peer->in.token = cfg.token_value.token;
+  return peer->in.queue != nullptr;
+}
+
+// Posts the memory of the receive to the lane of its sender, and tells the sender.
+void RdmEndpoint::grant(Receive* receive) {
+  const Envelope& message = receive->message;
+  Peer* peer = message.sender;
+  bool granted =
+      open_lane(peer) && register_memory(receive->memory, receive->accepted, &receive->registered);
+  if (granted) {
+    receive->number = ++lane_number_;
+    urma_jfr_wr_t request{};
+    request.src = {receive->registered.sges, receive->registered.count};
+    request.user_ctx = context_of(receive, kLane);
+    urma_jfr_wr_t* bad = nullptr;
+    granted = urma_post_jfr_wr(peer->in.queue, &request, &bad) == URMA_SUCCESS;
+  }
+  if (!granted) {
+    URMA_FI_WARN(FI_LOG_EP_DATA, "%llu bytes cannot be received\n",
+                 static_cast<unsigned long long>(receive->accepted));
+    peer->awaited--;
+    answer_nothing(message, kRefused);
+    return end_receive(receive, FI_EIO, 0);
+  }
+  peer->in.granted.push_back(receive);
+  peer->in.count++;
+  send_grant({peer,
+              0,
+              {message.id, receive->accepted, receive->number, peer->in.queue->jfr_id.id,
+               peer->in.token}});
+}
+
+void RdmEndpoint::send_grant(const GrantFrame& frame) {
+  if (!delayed_grants_.empty() || !post_grant(frame)) delayed_grants_.push_back(frame);
+}
+
+// False: the send queue is full.
+bool RdmEndpoint::post_grant(const GrantFrame& grant) {
+  // The lane closes with the peer.
+  if (!reach(grant.peer)) return lose(grant.peer, URMA_CR_LOC_OPERATION_ERR), true;
+  char frame[kMaxHead + sizeof(GrantBody)];
+  const size_t head = write_head(frame, FrameKind::kGrant, grant.flags, sizeof(GrantBody), 0);
+  std::memcpy(frame + head, &grant.body, sizeof(GrantBody));
+  return post_frame(grant.peer, 0, frame, head + sizeof(GrantBody), context_of(grant.peer, kPeer),
+                    false) != URMA_ENOMEM;
+}
+
+void RdmEndpoint::take_lane(Receive* receive, const urma_cr_t& record) {
+  const Envelope message = receive->message;
+  Peer* peer = message.sender;
+  peer->in.granted.remove(receive);
+  peer->in.count--;
+  peer->awaited--;
+  const bool whole =
+      record.status == URMA_CR_SUCCESS && record.opcode == URMA_CR_OPC_SEND_WITH_IMM &&
+      record.imm_data == receive->number && record.completion_len == receive->accepted &&
+      record.remote_id.id == peer->address.id;
+  if (whole) {
+    const int error = receive->accepted < message.length ? FI_ETRUNC : 0;
+    report_receive(*receive, message, receive->accepted, error, 0);
+    unregister(&receive->registered);
+    matcher_.receives.put(receive);
+  } else if (peer->in.closing) {
+    end_receive(receive, FI_ECONNRESET, record.status);
+  } else {
+    end_receive(receive, FI_EIO, record.status);
+  }
+  if (peer->in.closing && peer->in.count == 0) {
+    urma_delete_jfr(peer->in.queue);
+    peer->in.queue = nullptr;
+    peer->in.closing = false;
+  }
+  grant_waiting(peer);
+}
+
+void RdmEndpoint::grant_waiting(Peer* peer) {
+  LaneIn& lane = peer->in;
+  while (!lane.closing && lane.count < kLaneDepth && !lane.waiting.empty())
+    grant(lane.waiting.pop_front());
+}
+
+// The peer is lost. Granted receives come back flushed.
+void RdmEndpoint::close_lane(Peer* peer, int error, int status) {
+  for (Receive* receive; (receive = peer->in.waiting.pop_front()) != nullptr;) {
+    peer->awaited--;
+    end_receive(receive, error, status);
+  }
+  if (peer->in.queue == nullptr || peer->in.closing) return;
+  peer->in.closing = peer->in.count > 0;
+  if (peer->in.closing) {
+    urma_jfr_attr_t attr{};
+    attr.mask = JFR_STATE;
+    attr.state = URMA_JFR_STATE_ERROR;
+    urma_modify_jfr(peer->in.queue, &attr);
+  } else {
+    urma_delete_jfr(peer->in.queue);
+    peer->in.queue = nullptr;
+  }
+}
+
+// The sender's side.
+
+void RdmEndpoint::take_grant(Peer* peer, const Frame& frame) {
+  const GrantBody& grant = frame.grant;
+  Send* send = sends_.at(static_cast<uint32_t>(grant.id));
+  if (send == nullptr || send->state != Send::State::kRequested || send->peer != peer ||
+      send->turn != grant.id >> 32 || grant.accepted > send->memory.bytes) {
+    FI_WARN_SPARSE(&provider, FI_LOG_EP_DATA, "%s grants a message that does not exist; dropped\n",
+                   to_text(peer->address).c_str());
+    return;
+  }
+  peer->requested.remove(send);
+  send->grant = grant;
+  if (grant.accepted == 0) {
+    peer->awaited--;
+    return end_send(send, (frame.flags & kRefused) != 0 ? FI_EIO : 0, 0);
+  }
+  send->state = Send::State::kGranted;
+  // Data goes in the order of the grants.
+  if (!delayed_data_.empty() || !post_data(send)) delayed_data_.push_back(send);
+}
+
+bool RdmEndpoint::reach_lane(Send* send) {
+  LaneOut& lane = send->peer->out;
+  if (lane.target != nullptr && lane.id == send->grant.lane && lane.token == send->grant.token)
+    return true;
+  // Requests to the one before may be in flight.
+  if (lane.target != nullptr) old_targets_.push_back(lane.target);
+  urma_rjetty_t remote{};
+  remote.jetty_id.eid = send->peer->address.eid;
+  remote.jetty_id.id = send->grant.lane;
+  remote.trans_mode = URMA_TM_RM;
+  remote.type = URMA_JFR;
+  remote.flag.bs.token_policy = URMA_TOKEN_PLAIN_TEXT;
+  urma_token_t token = {send->grant.token};
+  lane.target = urma_import_jetty(device_->context(), &remote, &token);
+  lane.id = send->grant.lane;
+  lane.token = send->grant.token;
+  return lane.target != nullptr;
+}
+
+// False: the send queue is full.
+bool RdmEndpoint::post_data(Send* send) {
+  urma_status_t status = URMA_FAIL;
+  if (reach_lane(send)) {
+    urma_jfs_wr_flag_t how{};
+    how.bs.complete_enable = 1;
+    if (send->registered.count == 0)
+      register_memory(send->memory, send->grant.accepted, &send->registered);
+    // Without memory an empty message tells the receiver, which expects more.
+    how.bs.inline_flag = send->registered.count == 0;
+    status = post(send->peer->out.target, send->grant.number, send->registered.sges,
+                  send->registered.count, context_of(send, kSend), how.value);
+  }
+  if (status == URMA_SUCCESS) return true;
+  if (status == URMA_ENOMEM) return false;
+  send->peer->awaited--;
+  end_send(send, -error_of_status(status), status);
+  return true;
+}
+
+void RdmEndpoint::send_delayed() {
+  while (!delayed_grants_.empty()) {
+    const GrantFrame grant = delayed_grants_.front();
+    delayed_grants_.pop_front();
+    if (post_grant(grant)) continue;
+    delayed_grants_.push_front(grant);
+    return;
+  }
+  while (Send* send = delayed_data_.pop_front()) {
+    if (post_data(send)) continue;
+    delayed_data_.push_front(send);
+    return;
+  }
+}
+
+}  // namespace urma_fi
