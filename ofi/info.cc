@@ -276,6 +276,8 @@ void narrow_rdm(uint32_t version, const fi_info* hints, fi_info* info) {
 // The caller may have asked for less than there is.
 void narrow(uint32_t version, const fi_info* hints, fi_info* info) {
   is_rdm(info) ? narrow_rdm(version, hints, info) : narrow_connected(version, hints, info);
+  // Programs that have not asked for it pass any source to their receives.
+  if (hints == nullptr || hints->caps == 0) info->caps &= ~FI_DIRECTED_RECV;
   if (hints == nullptr) return;
   if (hints->caps != 0) info->caps = hints->caps | kDomainCaps;
   if (hints->tx_attr != nullptr) info->tx_attr->op_flags = hints->tx_attr->op_flags;

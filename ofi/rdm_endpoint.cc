@@ -70,6 +70,7 @@ int RdmEndpoint::open(fid_domain* domain, fi_info* info, fid_ep** ep, void* cont
   if (error != 0) return error;
   made->info_ = fi_dupinfo(info);
   if (made->info_ == nullptr) return -FI_ENOMEM;
+  made->directed_ = (info->caps & FI_DIRECTED_RECV) != 0;
   made->domain_->users.take();
   *ep = made.release();
   return 0;

@@ -216,6 +216,7 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser {
   Cntr* receive_counter_ = nullptr;
   bool report_sends_ = true;     // those without FI_COMPLETION too
   bool report_receives_ = true;  // likewise
+  bool directed_ = false;        // receives name their source
   bool enabled_ = false;
 
   urma_jfc_t* records_ = nullptr;

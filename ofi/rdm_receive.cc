@@ -26,9 +26,9 @@ ssize_t RdmEndpoint::receive(const Wanted& wanted) {
   receive->report = report_receives_ || (wanted.flags & FI_COMPLETION) != 0;
   receive->tag = wanted.tag;
   receive->ignore = wanted.ignore;
-  receive->from = wanted.from == FI_ADDR_UNSPEC ? nullptr : peer_at(wanted.from);
-  const bool known = wanted.from == FI_ADDR_UNSPEC || receive->from != nullptr;
-  if (!receive->memory.set(wanted.pieces) || !known) {
+  const bool directed = directed_ && wanted.from != FI_ADDR_UNSPEC;
+  receive->from = directed ? peer_at(wanted.from) : nullptr;
+  if (!receive->memory.set(wanted.pieces) || (directed && receive->from == nullptr)) {
     matcher_.receives.put(receive);
     return -FI_EINVAL;
   }
