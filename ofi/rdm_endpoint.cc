@@ -230,7 +230,7 @@ void RdmEndpoint::flush() {
   const auto end = Clock::now() + kFlushTime;
   Peer* last = nullptr;
   for (Peer& peer : peers_.all())
-    if (peer.target != nullptr && !peer.lost) last = &peer;
+    if (peer.target != nullptr) last = &peer;
   if (last == nullptr) return;
   flushed_ = false;
   urma_jfs_wr_t request{};
@@ -287,7 +287,7 @@ int RdmEndpoint::get_name(fid_t head, void* room, size_t* size) {
 void RdmEndpoint::on_insert(fi_addr_t number, const Address& address) {
   Peer* peer = peers_.at(address.eid, address.id);
   if (peer->number == FI_ADDR_NOTAVAIL) peer->number = number;
-  peer->lost = false;
+  peer->proven = false;
   if (peers_by_number_.size() <= number) peers_by_number_.resize(number + 1);
   peers_by_number_[number] = peer;
 }

@@ -40,7 +40,7 @@ struct Peer {
   Address address;
   fi_addr_t number = FI_ADDR_NOTAVAIL;    // in the address vector
   urma_target_jetty_t* target = nullptr;  // NULL: nothing sent yet
-  bool lost = false;                      // the last that is known of it is a failed send
+  bool proven = false;                    // the last send that was looked after has arrived
   bool probed = false;                    // a probe is under way
   uint32_t awaited = 0;                   // what it alone can end: receives from it, large messages
   List<Send> requested;                   // large messages that wait for its grant

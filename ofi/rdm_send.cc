@@ -102,7 +102,7 @@ void RdmEndpoint::put_send(Send* send) {
 }
 
 // The message is in the ring to its receiver, or in our queue, when this returns. It is complete
-// then, unless the caller wants to know more or the peer was gone the last time.
+// then, unless the caller wants to know more or it is not known that the peer is there.
 ssize_t RdmEndpoint::send_inline(Peer* peer, const Outgoing& message, size_t bytes) {
   char frame[kMostInline];
   const size_t head = write_head(frame, FrameKind::kEager, frame_flags(message.kind, message.flags),
@@ -112,7 +112,7 @@ ssize_t RdmEndpoint::send_inline(Peer* peer, const Outgoing& message, size_t byt
     if (piece.iov_len > 0) std::memcpy(to, piece.iov_base, piece.iov_len);
     to += piece.iov_len;
   }
-  const bool confirmed = peer->lost || (message.flags & FI_TRANSMIT_COMPLETE) != 0;
+  const bool confirmed = !peer->proven || (message.flags & FI_TRANSMIT_COMPLETE) != 0;
   Send* send = confirmed ? take_send(peer, message) : nullptr;
   const uint64_t context = confirmed ? context_of(send, kSend) : context_of(peer, kPeer);
   const urma_status_t status =
@@ -138,7 +138,7 @@ ssize_t RdmEndpoint::send_copy(Peer* peer, const Outgoing& message, size_t bytes
   Pieces pieces;
   pieces.set(message.pieces);
   pieces.gather(copy + head);
-  const bool confirmed = peer->lost || (message.flags & FI_TRANSMIT_COMPLETE) != 0;
+  const bool confirmed = !peer->proven || (message.flags & FI_TRANSMIT_COMPLETE) != 0;
   Send* send = take_send(peer, message);
   send->copy = copy;
   urma_sge_t piece{};
@@ -220,7 +220,7 @@ void RdmEndpoint::take_sent(Send* send, const urma_cr_t& record) {
   if (send->state == Send::State::kGranted) peer->awaited--;
   end_send(send, error, record.status);
   if (error == 0) {
-    peer->lost = false;
+    peer->proven = true;
   } else {
     lose(peer, record.status);
   }
@@ -235,7 +235,7 @@ void RdmEndpoint::take_unreported(Peer* peer, const urma_cr_t& record) {
   // Only probes leave a record of their success.
   peer->probed = false;
   if (record.status != URMA_CR_SUCCESS) return lose(peer, record.status);
-  peer->lost = false;
+  peer->proven = true;
 }
 
 void RdmEndpoint::probe(Peer* peer) {
@@ -247,7 +247,7 @@ void RdmEndpoint::probe(Peer* peer) {
 
 // Ends what only the peer could end.
 void RdmEndpoint::lose(Peer* peer, int status) {
-  peer->lost = true;
+  peer->proven = false;
   const int error = error_of_completion(static_cast<urma_cr_status_t>(status), false, false);
   for (Send* send; (send = peer->requested.pop_front()) != nullptr;) {
     peer->awaited--;
