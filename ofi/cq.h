@@ -46,7 +46,7 @@ class Cq final : public fid_cq {
   // NULL: waiting is not possible.
   urma_jfce_t* events() const { return events_; }
 
-  // With the lock of the domain. An endpoint may be driven once for each direction.
+  // With the lock of the domain.
   void drive(Driven* endpoint);
   void release(Driven* endpoint);
   Completions& completions() { return completions_; }

@@ -10,6 +10,7 @@
 namespace urma_fi {
 
 int Buffers::make(urma_context_t* context) {
+  if (segment_ != nullptr) return 0;
   // Pages that no message needs stay empty.
   void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return -FI_ENOMEM;

@@ -34,7 +34,7 @@ class Buffers {
  public:
   ~Buffers();
 
-  // Returns 0 or a negative code.
+  // Returns 0, also if they are there already, or a negative code.
   int make(urma_context_t* context);
   // Posts all receives. Returns 0 or a negative code.
   int post_all(urma_jfr_t* queue);

@@ -216,10 +216,12 @@ int RdmEndpoint::enable() {
   const int error = make_queues();
   if (error != 0) {
     URMA_FI_WARN(FI_LOG_EP_CTRL, "endpoint cannot be enabled: %s\n", fi_strerror(-error));
+    drop_queues();
     return error;
   }
   enabled_ = true;
-  for (Cq* cq : {send_cq_, receive_cq_}) cq->drive(this);
+  receive_cq_->drive(this);
+  if (send_cq_ != receive_cq_) send_cq_->drive(this);
   if (send_counter_ != nullptr) send_counter_->follow(send_cq_);
   if (receive_counter_ != nullptr) receive_counter_->follow(receive_cq_);
   return 0;
@@ -259,6 +261,9 @@ void RdmEndpoint::drop_queues() {
   for (Send& send : sends_.all()) unregister(&send.registered);
   if (jfr_ != nullptr) urma_delete_jfr(jfr_);
   if (records_ != nullptr) urma_delete_jfc(records_);
+  jetty_ = nullptr;
+  jfr_ = nullptr;
+  records_ = nullptr;
 }
 
 int RdmEndpoint::control(fid_t head, int command, void* argument) {

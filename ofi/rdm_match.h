@@ -59,6 +59,7 @@ struct Receive {
   void* context;
   uint64_t kind;  // FI_MSG or FI_TAGGED
   bool report;    // success too
+  bool looks;     // takes nothing: no counter counts it
   uint64_t tag;
   uint64_t ignore;
   Peer* from;  // NULL: any

@@ -24,6 +24,7 @@ ssize_t RdmEndpoint::receive(const Wanted& wanted) {
   receive->context = wanted.context;
   receive->kind = wanted.kind;
   receive->report = report_receives_ || (wanted.flags & FI_COMPLETION) != 0;
+  receive->looks = (wanted.flags & FI_PEEK) != 0;
   receive->tag = wanted.tag;
   receive->ignore = wanted.ignore;
   const bool directed = directed_ && wanted.from != FI_ADDR_UNSPEC;
@@ -157,7 +158,7 @@ void RdmEndpoint::copy_to(Receive* receive, const Envelope& message, const char*
 
 void RdmEndpoint::report_receive(const Receive& receive, const Envelope& message, size_t bytes,
                                  int error, int status) {
-  if (receive_counter_ != nullptr) receive_counter_->count(error);
+  if (receive_counter_ != nullptr && !receive.looks) receive_counter_->count(error);
   void* buffer = receive.memory.count == 0 ? nullptr : receive.memory.pieces[0].iov_base;
   const uint64_t flags = FI_RECV | message.flags;
   if (error == 0) {

@@ -110,8 +110,10 @@ bool RdmEndpoint::post_grant(const GrantFrame& grant) {
   char frame[kMaxHead + sizeof(GrantBody)];
   const size_t head = write_head(frame, FrameKind::kGrant, grant.flags, sizeof(GrantBody), 0);
   std::memcpy(frame + head, &grant.body, sizeof(GrantBody));
-  return post_frame(grant.peer, 0, frame, head + sizeof(GrantBody), context_of(grant.peer, kPeer),
-                    false) != URMA_ENOMEM;
+  const urma_status_t status = post_frame(grant.peer, 0, frame, head + sizeof(GrantBody),
+                                          context_of(grant.peer, kPeer), false);
+  if (status != URMA_SUCCESS && status != URMA_ENOMEM) lose(grant.peer, URMA_CR_LOC_OPERATION_ERR);
+  return status != URMA_ENOMEM;
 }
 
 void RdmEndpoint::take_lane(Receive* receive, const urma_cr_t& record) {

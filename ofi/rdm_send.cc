@@ -2,6 +2,8 @@
 
 // Endpoints for datagrams: sending.
 
+#include <rdma/fi_errno.h>
+
 #include <cstring>
 
 #include "ofi/log.h"
@@ -216,9 +218,12 @@ void RdmEndpoint::end_send(Send* send, int error, int status) {
 
 void RdmEndpoint::take_sent(Send* send, const urma_cr_t& record) {
   Peer* peer = send->peer;
+  const bool granted = send->state == Send::State::kGranted;
   const int error = error_of_completion(record.status, false, false);
-  if (send->state == Send::State::kGranted) peer->awaited--;
-  end_send(send, error, record.status);
+  if (granted) peer->awaited--;
+  // Without memory, only an empty message was sent.
+  const bool empty = granted && send->registered.count == 0;
+  end_send(send, error == 0 && empty ? FI_ENOMEM : error, record.status);
   if (error == 0) {
     peer->proven = true;
   } else {
