@@ -15,7 +15,7 @@
 
 namespace urma_fi {
 
-constexpr size_t kEagerSize = 8192;   // longer messages wait at their sender
+constexpr size_t kEagerSize = 16384;  // longer messages wait at their sender
 constexpr size_t kMostInline = 1024;  // of a message with its head
 constexpr uint32_t kBounces = 256;
 constexpr uint32_t kCopies = 64;

@@ -212,16 +212,19 @@ int RdmEndpoint::enable() {
         "for both, or use FI_WAIT_NONE\n");
     return -FI_ENOSYS;
   }
-  std::lock_guard lock(domain_->lock());
-  const int error = make_queues();
-  if (error != 0) {
-    URMA_FI_WARN(FI_LOG_EP_CTRL, "endpoint cannot be enabled: %s\n", fi_strerror(-error));
-    drop_queues();
-    return error;
+  {
+    std::lock_guard lock(domain_->lock());
+    const int error = make_queues();
+    if (error != 0) {
+      URMA_FI_WARN(FI_LOG_EP_CTRL, "endpoint cannot be enabled: %s\n", fi_strerror(-error));
+      drop_queues();
+      return error;
+    }
+    enabled_ = true;
+    receive_cq_->drive(this);
+    if (send_cq_ != receive_cq_) send_cq_->drive(this);
   }
-  enabled_ = true;
-  receive_cq_->drive(this);
-  if (send_cq_ != receive_cq_) send_cq_->drive(this);
+  // Counters take the lock of the domain while they hold their own.
   if (send_counter_ != nullptr) send_counter_->follow(send_cq_);
   if (receive_counter_ != nullptr) receive_counter_->follow(receive_cq_);
   return 0;

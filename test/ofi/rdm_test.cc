@@ -57,7 +57,7 @@ class RdmTest : public ProcessTest {
   fi_addr_t to_a_ = FI_ADDR_NOTAVAIL, to_b_ = FI_ADDR_NOTAVAIL;
 };
 
-const size_t kSizes[] = {0, 1, 8, 40, 480, 513, 5000, 8192, 8193, 100000, 1 << 20};
+const size_t kSizes[] = {0, 1, 8, 40, 480, 513, 5000, 16384, 16385, 100000, 1 << 20};
 
 TEST_F(RdmTest, MovesMessagesOfAllSizes) {
   for (const size_t size : kSizes) {
