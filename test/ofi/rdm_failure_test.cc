@@ -112,15 +112,17 @@ class Stranger {
     EXPECT_EQ(urma_post_jetty_send_wr(jetty_, &request, &bad), URMA_SUCCESS);
   }
 
-  // The next frame that arrives here, while the node makes progress.
+  // The next frame that arrives here, while the node makes progress. It may ask for a sign of life
+  // at any time.
   Frame next_frame(Node* node) {
-    urma_cr_t record{};
     Frame frame{};
     EXPECT_TRUE(until([&] {
       node->poll();
-      return urma_poll_jfc(jfc_, 1, &record) == 1 && record.flag.bs.s_r == 1;
+      urma_cr_t record{};
+      if (urma_poll_jfc(jfc_, 1, &record) != 1 || record.flag.bs.s_r != 1) return false;
+      EXPECT_TRUE(urma_fi::read_frame(room_[record.user_ctx], record.completion_len, &frame));
+      return frame.kind != FrameKind::kProbe;
     }));
-    EXPECT_TRUE(urma_fi::read_frame(room_[record.user_ctx], record.completion_len, &frame));
     return frame;
   }
 
