@@ -51,9 +51,10 @@ struct Send {
   bool counted;
   Peer* peer;
   void* context;
-  uint64_t flags;  // of the completion
-  char* copy;      // NULL: nothing was copied
-  Pieces memory;   // of a large message
+  uint64_t flags;          // of the completion
+  char* copy;              // NULL: nothing was copied
+  Pieces memory;           // of a large message
+  std::vector<char> kept;  // its bytes, if the caller may change them at once
   Registered registered;
   GrantBody grant;
 };
@@ -119,6 +120,7 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser {
   ssize_t send_inline(Peer* peer, const Outgoing& message, size_t bytes);
   ssize_t send_copy(Peer* peer, const Outgoing& message, size_t bytes);
   ssize_t send_request(Peer* peer, const Outgoing& message, size_t bytes);
+  void keep_bytes(Send* send);
   Send* take_send(Peer* peer, const Outgoing& message);
   void put_send(Send* send);
   Peer* peer_at(fi_addr_t number) const {

@@ -100,6 +100,7 @@ void RdmEndpoint::put_send(Send* send) {
   send->state = Send::State::kFree;
   if (send->copy != nullptr) buffers_.put_copy(send->copy);
   unregister(&send->registered);
+  std::vector<char>().swap(send->kept);
   sends_.put(send);
 }
 
@@ -164,6 +165,14 @@ ssize_t RdmEndpoint::send_copy(Peer* peer, const Outgoing& message, size_t bytes
   return 0;
 }
 
+// The caller may change its memory at once.
+void RdmEndpoint::keep_bytes(Send* send) {
+  send->kept.resize(send->memory.bytes);
+  send->memory.gather(send->kept.data());
+  const iovec piece = {send->kept.data(), send->kept.size()};
+  send->memory.set({&piece, 1});
+}
+
 // The program hears of it once the receiver has the data.
 ssize_t RdmEndpoint::send_request(Peer* peer, const Outgoing& message, size_t bytes) {
   if ((message.flags & FI_INJECT) != 0 && bytes > kEagerSize) return -FI_EMSGSIZE;
@@ -174,6 +183,7 @@ ssize_t RdmEndpoint::send_request(Peer* peer, const Outgoing& message, size_t by
   }
   Send* send = take_send(peer, message);
   send->memory.set(message.pieces);
+  if ((message.flags & FI_INJECT) != 0) keep_bytes(send);
   char frame[kMaxHead + sizeof(RequestBody)];
   const RequestBody body = {bytes, uint64_t{send->turn} << 32 | send->index};
   const size_t head =

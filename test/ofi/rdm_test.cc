@@ -310,6 +310,24 @@ TEST_F(RdmTest, ACompletionCanTellOfDelivery) {
   EXPECT_EQ(at_a().entry.op_context, &room);
 }
 
+TEST_F(RdmTest, AnInjectedMessageIsCopiedThoughDeliveryIsAwaited) {
+  std::string text = "copied at once";
+  iovec piece = {text.data(), text.size()};
+  fi_msg_tagged message{};
+  message.msg_iov = &piece;
+  message.iov_count = 1;
+  message.addr = to_b_;
+  message.tag = kTag;
+  message.context = &piece;
+  ASSERT_EQ(fi_tsendmsg(a_.ep, &message, FI_INJECT | FI_DELIVERY_COMPLETE), 0);
+  text.assign(text.size(), '-');
+  std::vector<char> room(text.size());
+  trecv(room, kTag, 0, nullptr);
+  EXPECT_EQ(at_b().entry.len, room.size());
+  EXPECT_EQ(std::string(room.begin(), room.end()), "copied at once");
+  EXPECT_EQ(at_a().entry.op_context, &piece);
+}
+
 TEST_F(RdmTest, ReachesItself) {
   const fi_addr_t self = b_.insert(b_.name());
   for (const size_t size : kSizes) {
