@@ -75,7 +75,12 @@ int Cq::make(const fi_cq_attr& attr) {
     URMA_FI_WARN(FI_LOG_CQ, "unknown format %d of a completion queue\n", attr.format);
     return -FI_EINVAL;
   }
-  if (waits && (events_ = urma_create_jfce(device.context())) == nullptr) return error_of_errno();
+  if (waits) {
+    events_ = urma_create_jfce(device.context());
+    if (events_ == nullptr) return error_of_errno();
+    const int error = wakeup_.make(events_->fd);
+    if (error != 0) return error;
+  }
   urma_jfc_cfg_t cfg{};
   // Layers request room for everything that many endpoints may have in flight. Completions beyond
   // the JFC's depth wait at their sender.
@@ -101,7 +106,7 @@ int Cq::close(fid_t head) {
 int Cq::control(fid_t head, int command, void* argument) {
   const Cq* cq = object_of<Cq, fid_cq>(head);
   if (command != FI_GETWAIT || cq->events_ == nullptr) return -FI_ENOSYS;
-  *static_cast<int*>(argument) = cq->events_->fd;
+  *static_cast<int*>(argument) = cq->wakeup_.fd();
   return 0;
 }
 
@@ -224,11 +229,20 @@ int Cq::try_wait() {
   size_t none = 0;
   take_records(0, nullptr, &none);
   if (!queue_.empty()) return -FI_EAGAIN;
-  if (!is_driven()) return 0;
-  std::lock_guard domain_lock(domain_->lock());
-  bool ready = true;
-  for (Driven* endpoint : driven_) ready = endpoint->prepare_to_sleep() && ready;
-  return ready && completions_.empty() ? 0 : -FI_EAGAIN;
+  return is_driven() ? prepare_driven() : 0;
+}
+
+// The events that were taken may have been another sleeper's: what is found here wakes him.
+int Cq::prepare_driven() {
+  std::lock_guard lock(domain_->lock());
+  bool ready = true, timed = false;
+  for (Driven* endpoint : driven_) {
+    ready = endpoint->prepare_to_sleep() && ready;
+    timed = endpoint->watches_peers() || timed;
+  }
+  if (!ready || !completions_.empty()) return -FI_EAGAIN;
+  wakeup_.prepare(timed);
+  return 0;
 }
 
 ssize_t Cq::read(fid_cq* cq, void* buffer, size_t count) {
@@ -270,7 +284,7 @@ ssize_t Cq::wait_from(fid_cq* cq, void* buffer, size_t count, fi_addr_t* sources
       continue;
     }
     if (of(cq)->try_wait() != 0) continue;
-    if (!deadline.wait_for(of(cq)->events_->fd)) return -FI_EAGAIN;
+    if (!deadline.wait_for(of(cq)->wakeup_.fd())) return -FI_EAGAIN;
   }
 }
 

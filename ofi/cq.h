@@ -14,6 +14,7 @@
 
 #include "ofi/fid.h"
 #include "ofi/rdm_completions.h"
+#include "ofi/wakeup.h"
 #include "urma_types.h"
 
 namespace urma_fi {
@@ -27,6 +28,8 @@ class Driven {
   // Lets the events of the queue tell of the next completion, and looks for some. False: not all of
   // its work makes events.
   virtual bool prepare_to_sleep() = 0;
+  // Whether it has to look after peers while everybody sleeps.
+  virtual bool watches_peers() const = 0;
 
  protected:
   ~Driven() = default;
@@ -49,7 +52,16 @@ class Cq final : public fid_cq {
   // With the lock of the domain.
   void drive(Driven* endpoint);
   void release(Driven* endpoint);
-  Completions& completions() { return completions_; }
+  void complete(const fi_cq_tagged_entry& entry, fi_addr_t source) {
+    completions_.push(entry, source);
+    wakeup_.wake();
+  }
+  void fail(const fi_cq_err_entry& entry) {
+    completions_.push_error(entry);
+    wakeup_.wake();
+  }
+  // Work remains that makes no events: nobody may sleep.
+  void wake() { wakeup_.wake(); }
 
   // Takes completions, for counters.
   void progress();
@@ -69,6 +81,7 @@ class Cq final : public fid_cq {
   int take_records(size_t room, char* buffer, size_t* given);
   bool convert(const urma_cr_t& record, fi_cq_err_entry* entry);
   size_t give_queued(size_t count, char* buffer);
+  int prepare_driven();
   ssize_t take(void* buffer, size_t count, fi_addr_t* sources);
   ssize_t take_driven(void* buffer, size_t count, fi_addr_t* sources);
   ssize_t take_recorded(void* buffer, size_t count, fi_addr_t* sources);
@@ -96,8 +109,9 @@ class Cq final : public fid_cq {
   // Flags for whoever needs neither: relaxed, since what they stand for is guarded.
   std::atomic<bool> is_driven_{false};
   std::atomic<bool> has_records_{false};
-  std::vector<Driven*> driven_;  // this and the next are guarded by the lock of the domain
+  std::vector<Driven*> driven_;  // this and the next two are guarded by the lock of the domain
   Completions completions_;
+  Wakeup wakeup_;
   std::mutex mutex_;
   std::deque<fi_cq_err_entry> queue_;  // read before any record; errors have err set
 };

@@ -338,6 +338,11 @@ void RdmEndpoint::look_after_peers() {
     if (peer.awaited > 0 && !peer.probed) probe(&peer);
 }
 
+bool RdmEndpoint::watches_peers() const {
+  const std::deque<Peer>& peers = peers_.all();
+  return std::any_of(peers.begin(), peers.end(), [](const Peer& peer) { return peer.awaited > 0; });
+}
+
 bool RdmEndpoint::prepare_to_sleep() {
   urma_rearm_jfc(records_, false);
   look_after_peers();

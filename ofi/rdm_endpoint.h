@@ -66,6 +66,7 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser {
 
   void progress() override;
   bool prepare_to_sleep() override;
+  bool watches_peers() const override;
   void on_insert(fi_addr_t number, const Address& address) override;
   void on_remove(fi_addr_t number) override;
 

@@ -60,6 +60,7 @@ class PeerTable {
   }
 
   std::deque<Peer>& all() { return peers_; }
+  const std::deque<Peer>& all() const { return peers_; }
 
  private:
   Peer* add(const Address& address);

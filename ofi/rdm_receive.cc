@@ -164,8 +164,8 @@ void RdmEndpoint::report_receive(const Receive& receive, const Envelope& message
   if (error == 0) {
     // The peer's data goes to the queue, whatever the receive asked for.
     if (!receive.report && (message.flags & FI_REMOTE_CQ_DATA) == 0) return;
-    receive_cq_->completions().push(
-        {receive.context, flags, bytes, buffer, message.data, message.tag}, message.sender->number);
+    receive_cq_->complete({receive.context, flags, bytes, buffer, message.data, message.tag},
+                          message.sender->number);
     return;
   }
   fi_cq_err_entry entry{};
@@ -178,7 +178,7 @@ void RdmEndpoint::report_receive(const Receive& receive, const Envelope& message
   entry.olen = error == FI_ETRUNC ? message.length - bytes : 0;
   entry.err = error;
   entry.prov_errno = status;
-  receive_cq_->completions().push_error(entry);
+  receive_cq_->fail(entry);
 }
 
 // Of a receive without a message, or whose message has failed.

@@ -207,8 +207,7 @@ ssize_t RdmEndpoint::send_request(Peer* peer, const Outgoing& message, size_t by
 void RdmEndpoint::report_send(const Outgoing& message) {
   if (send_counter_ != nullptr) send_counter_->count(0);
   if ((message.flags & FI_COMPLETION) == 0) return;
-  send_cq_->completions().push({message.context, FI_SEND | message.kind, 0, nullptr, 0, 0},
-                               FI_ADDR_NOTAVAIL);
+  send_cq_->complete({message.context, FI_SEND | message.kind, 0, nullptr, 0, 0}, FI_ADDR_NOTAVAIL);
 }
 
 void RdmEndpoint::end_send(Send* send, int error, int status) {
@@ -219,9 +218,9 @@ void RdmEndpoint::end_send(Send* send, int error, int status) {
     entry.flags = send->flags;
     entry.err = error;
     entry.prov_errno = status;
-    send_cq_->completions().push_error(entry);
+    send_cq_->fail(entry);
   } else if (error == 0 && send->report) {
-    send_cq_->completions().push({send->context, send->flags, 0, nullptr, 0, 0}, FI_ADDR_NOTAVAIL);
+    send_cq_->complete({send->context, send->flags, 0, nullptr, 0, 0}, FI_ADDR_NOTAVAIL);
   }
   put_send(send);
 }

@@ -488,6 +488,74 @@ TEST_F(RdmTest, TheDescriptorBecomesReadable) {
   }
 }
 
+// A program that sleeps in one thread while others use the endpoint.
+class SleeperTest : public RdmTest {
+ protected:
+  void SetUp() override {
+    RdmTest::SetUp();
+    c_.enable();
+    to_c_ = a_.insert(c_.name());
+    ASSERT_EQ(fi_control(&c_.cq->fid, FI_GETWAIT, &fd_), 0);
+  }
+
+  int try_wait() {
+    fid_t waiting = &c_.cq->fid;
+    return fi_trywait(c_.fabric, &waiting, 1);
+  }
+
+  bool readable(int milliseconds = 0) {
+    pollfd readable = {fd_, POLLIN, 0};
+    return poll(&readable, 1, milliseconds) == 1;
+  }
+
+  void fall_asleep() {
+    ASSERT_TRUE(until([&] { return try_wait() == 0; }));
+    ASSERT_FALSE(readable());
+  }
+
+  Node c_{0, FI_WAIT_FD};
+  fi_addr_t to_c_ = FI_ADDR_NOTAVAIL;
+  int fd_ = -1;
+};
+
+TEST_F(SleeperTest, ACompletionFromACallWakes) {
+  std::vector<char> room(8);
+  fall_asleep();
+  ASSERT_EQ(fi_trecv(c_.ep, room.data(), 8, nullptr, FI_ADDR_UNSPEC, kTag, 0, &room), 0);
+  ASSERT_EQ(fi_cancel(&c_.ep->fid, &room), 0);
+  EXPECT_TRUE(readable());
+  EXPECT_EQ(try_wait(), -FI_EAGAIN);
+  EXPECT_TRUE(readable());
+  EXPECT_EQ(next({&c_}).entry.err, FI_ECANCELED);
+  fall_asleep();
+}
+
+TEST_F(SleeperTest, WhoeverTakesTheEventWakesTheOthers) {
+  std::vector<char> room(8);
+  for (int i = 0; i < 2; i++)
+    ASSERT_EQ(fi_trecv(c_.ep, room.data(), 8, nullptr, FI_ADDR_UNSPEC, kTag, 0, &room), 0);
+  fall_asleep();
+  for (int i = 0; i < 2; i++) ASSERT_EQ(fi_tinject(a_.ep, "x", 1, to_c_, kTag), 0);
+  ASSERT_TRUE(until([&] { return try_wait() == -FI_EAGAIN; }));
+  EXPECT_TRUE(readable());
+  EXPECT_EQ(next({&c_, &a_}).entry.op_context, &room);
+  EXPECT_TRUE(readable());
+  EXPECT_EQ(next({&c_, &a_}).entry.op_context, &room);
+  fall_asleep();
+}
+
+TEST_F(SleeperTest, LooksAfterPeersFromTimeToTime) {
+  std::vector<char> room(8);
+  const fi_addr_t from_a = c_.insert(a_.name());
+  ASSERT_EQ(fi_trecv(c_.ep, room.data(), 8, nullptr, from_a, kTag, 0, &room), 0);
+  fi_cq_tagged_entry entry;
+  std::thread sleeper(
+      [&] { EXPECT_EQ(fi_cq_sread(c_.cq, &entry, 1, nullptr, 30000), -FI_EAVAIL); });
+  a_.close();
+  sleeper.join();
+  EXPECT_EQ(next({&c_}).entry.err, FI_ECONNRESET);
+}
+
 TEST_F(RdmTest, CountsMessages) {
   Node c(FI_SELECTIVE_COMPLETION);
   fid_cntr* counters[2];
