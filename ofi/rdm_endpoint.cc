@@ -5,6 +5,7 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <random>
 
 #include "ofi/info.h"
 #include "ofi/log.h"
@@ -14,13 +15,18 @@ namespace urma_fi {
 namespace {
 
 constexpr int kBatch = 16;
-constexpr uint32_t kJettyDepth = 1024;
 constexpr uint32_t kRecordDepth = 8192;
 // A peer that is waited for is asked for a sign of life this often, and the clock once in so many
 // polls without a record.
 constexpr std::chrono::milliseconds kLookAfter{100};
 constexpr uint32_t kPollsPerLook = 1024;
 constexpr std::chrono::seconds kFlushTime{1};
+
+// Not 0, which stands for a peer that nothing has come from.
+uint16_t random_incarnation() {
+  std::random_device device;
+  return static_cast<uint16_t>(device() % UINT16_MAX + 1);
+}
 
 }  // namespace
 
@@ -81,8 +87,8 @@ RdmEndpoint::~RdmEndpoint() { fi_freeinfo(info_); }
 int RdmEndpoint::close(fid_t head) {
   RdmEndpoint* self = object_of<RdmEndpoint, fid_ep>(head);
   {
-    std::lock_guard lock(self->domain_->lock());
     if (self->enabled_) self->flush();
+    std::lock_guard lock(self->domain_->lock());
     self->drop_queues();
     if (self->av_ != nullptr) self->av_->leave(self);
     for (Cq* cq : {self->send_cq_, self->receive_cq_})
@@ -183,22 +189,27 @@ int RdmEndpoint::make_queues() {
   jfr.max_sge = 1;
   jfr.jfc = records_;
   if ((jfr_ = urma_create_jfr(context, &jfr)) == nullptr) return error_of_errno();
+  const int bad = make_jetty();
+  return bad != 0 ? bad : buffers_.post_all(jfr_);
+}
+
+// It has the address, and receives; each peer is sent to from a queue of its own.
+int RdmEndpoint::make_jetty() {
   urma_jetty_cfg_t cfg{};
   cfg.id = source_.id;
   cfg.flag.bs.share_jfr = URMA_SHARE_JFR;
   cfg.shared.jfr = jfr_;
-  cfg.jfs_cfg.depth = std::min(kJettyDepth, cap.max_jfs_depth);
+  cfg.jfs_cfg.depth = 1;
   cfg.jfs_cfg.flag.bs.lock_free = 1;
   cfg.jfs_cfg.trans_mode = URMA_TM_RM;
-  cfg.jfs_cfg.max_sge = kRdmPieces;
-  cfg.jfs_cfg.rnr_retry = URMA_TYPICAL_RNR_RETRY;
-  cfg.jfs_cfg.err_timeout = URMA_TYPICAL_ERR_TIMEOUT;
+  cfg.jfs_cfg.max_sge = 1;
   cfg.jfs_cfg.jfc = records_;
   errno = 0;
-  if ((jetty_ = urma_create_jetty(context, &cfg)) == nullptr)
+  if ((jetty_ = urma_create_jetty(device_->context(), &cfg)) == nullptr)
     return errno == EEXIST ? -FI_EADDRINUSE : error_of_errno();
-  inline_size_ = std::min<size_t>(jetty_->jetty_cfg.jfs_cfg.max_inline_data, kMostInline);
-  return buffers_.post_all(jfr_);
+  inline_size_ = std::min<size_t>(device_->cap().max_jfs_inline_len, kMostInline);
+  origin_ = {jetty_->jetty_id.id, random_incarnation()};
+  return 0;
 }
 
 int RdmEndpoint::enable() {
@@ -230,30 +241,36 @@ int RdmEndpoint::enable() {
   return 0;
 }
 
-// What was sent without a record may still wait for room at its receiver.
+// What was sent without a record may still wait for room at its receiver. Other threads may use
+// the domain meanwhile.
 void RdmEndpoint::flush() {
   const auto end = Clock::now() + kFlushTime;
-  Peer* last = nullptr;
-  for (Peer& peer : peers_.all())
-    if (peer.target != nullptr) last = &peer;
-  if (last == nullptr) return;
-  flushed_ = false;
-  urma_jfs_wr_t request{};
-  request.opcode = URMA_OPC_NOP;
-  request.flag.bs.complete_enable = URMA_COMPLETE_ENABLE;
-  request.tjetty = last->target;
-  request.user_ctx = kPeer;
-  urma_jfs_wr_t* bad = nullptr;
-  bool posted = false;
-  while ((!flushed_ || !delayed_grants_.empty()) && Clock::now() < end) {
+  bool flushed = false;
+  while (!flushed && Clock::now() < end) {
+    std::lock_guard lock(domain_->lock());
     progress();
-    if (!posted) posted = urma_post_jetty_send_wr(jetty_, &request, &bad) == URMA_SUCCESS;
+    flushed = flush_all();
   }
+}
+
+// True: nothing waits any more. The record of a probe tells that all before it has left.
+bool RdmEndpoint::flush_all() {
+  bool flushed = true;
+  for (Peer& peer : peers_.all()) {
+    if (peer.queue == nullptr) continue;
+    if (!peer.flushed && !peer.probed && peer.delayed_grants.empty()) {
+      probe(&peer);
+      peer.flushed = peer.probed;
+    }
+    flushed = flushed && peer.flushed && !peer.probed;
+  }
+  return flushed;
 }
 
 void RdmEndpoint::drop_queues() {
   if (jetty_ != nullptr) urma_delete_jetty(jetty_);
   for (Peer& peer : peers_.all()) {
+    if (peer.queue != nullptr) urma_delete_jfs(peer.queue);
     for (urma_target_jetty_t* target : {peer.target, peer.out.target})
       if (target != nullptr) urma_unimport_jetty(target);
     if (peer.in.queue != nullptr) urma_delete_jfr(peer.in.queue);
@@ -326,7 +343,7 @@ void RdmEndpoint::progress() {
   urma_cr_t records[kBatch];
   const int count = urma_poll_jfc(records_, kBatch, records);
   for (int i = 0; i < count; i++) take(records[i]);
-  if (!delayed_grants_.empty() || !delayed_data_.empty()) send_delayed();
+  if (!delayed_.empty()) send_delayed();
   if (count <= 0 && ++idle_ % kPollsPerLook == 0) look_after_peers();
 }
 
@@ -347,8 +364,8 @@ bool RdmEndpoint::prepare_to_sleep() {
   urma_rearm_jfc(records_, false);
   look_after_peers();
   progress();
-  // Room in the send queue raises no event.
-  return delayed_grants_.empty() && delayed_data_.empty();
+  // Room in a send queue raises no event.
+  return delayed_.empty();
 }
 
 }  // namespace urma_fi

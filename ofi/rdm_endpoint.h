@@ -93,12 +93,6 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser {
     uint64_t flags = 0;
   };
 
-  struct GrantFrame {
-    Peer* peer;
-    uint8_t flags;
-    GrantBody body;
-  };
-
   explicit RdmEndpoint(Domain* domain) : domain_(domain) {}
 
   // rdm_endpoint.cc: making and ending, progress
@@ -107,7 +101,9 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser {
   int enable();
   int make_queues();
   void drop_queues();
+  int make_jetty();
   void flush();
+  bool flush_all();
   void take(const urma_cr_t& record);
   void look_after_peers();
   static int close(fid_t head);
@@ -118,6 +114,7 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser {
 
   // rdm_send.cc
   ssize_t send(const Outgoing& message);
+  ssize_t send_now(Peer* peer, const Outgoing& message, size_t bytes);
   ssize_t send_inline(Peer* peer, const Outgoing& message, size_t bytes);
   ssize_t send_copy(Peer* peer, const Outgoing& message, size_t bytes);
   ssize_t send_request(Peer* peer, const Outgoing& message, size_t bytes);
@@ -128,7 +125,8 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser {
     return number < peers_by_number_.size() ? peers_by_number_[number] : nullptr;
   }
   bool reach(Peer* peer);
-  urma_status_t post(urma_target_jetty_t* target, uint64_t beside, urma_sge_t* pieces,
+  bool open_queue(Peer* peer);
+  urma_status_t post(Peer* peer, urma_target_jetty_t* target, uint64_t beside, urma_sge_t* pieces,
                      uint32_t count, uint64_t user_ctx, uint32_t how);
   urma_status_t post_frame(Peer* peer, uint64_t tag, const char* frame, size_t bytes,
                            uint64_t user_ctx, bool confirmed);
@@ -161,14 +159,16 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser {
   bool open_lane(Peer* peer);
   void grant(Receive* receive);
   void grant_waiting(Peer* peer);
-  void send_grant(const GrantFrame& frame);
+  void send_grant(Peer* peer, const GrantFrame& frame);
   void answer_nothing(const Envelope& message, uint8_t flags);
-  bool post_grant(const GrantFrame& frame);
+  bool post_grant(Peer* peer, const GrantFrame& frame);
   void take_lane(Receive* receive, const urma_cr_t& record);
   void take_grant(Peer* peer, const Frame& frame);
   bool reach_lane(Send* send);
   bool post_data(Send* send);
+  void delay(Peer* peer);
   void send_delayed();
+  bool send_delayed_to(Peer* peer);
   void close_lane(Peer* peer, int error, int status);
 
   // rdm_calls.cc: the calls of libfabric
@@ -224,7 +224,8 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser {
 
   urma_jfc_t* records_ = nullptr;
   urma_jfr_t* jfr_ = nullptr;
-  urma_jetty_t* jetty_ = nullptr;
+  urma_jetty_t* jetty_ = nullptr;  // only receives
+  Origin origin_{};
   size_t inline_size_ = 0;
   Buffers buffers_;
   PeerTable peers_;
@@ -232,10 +233,8 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser {
   Matcher matcher_;
   Pool<Send> sends_;
   uint64_t lane_number_ = 0;                       // of the last grant
-  std::deque<GrantFrame> delayed_grants_;          // the send queue was full
-  List<Send> delayed_data_;                        // likewise
+  std::vector<Peer*> delayed_;                     // whose queues were full
   std::vector<urma_target_jetty_t*> old_targets_;  // lanes that peers have replaced
-  bool flushed_ = false;                           // everything posted before close has ended
   uint32_t idle_ = 0;                              // polls without a record
   Clock::time_point looked_after_;
 };

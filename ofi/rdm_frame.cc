@@ -16,8 +16,8 @@ bool read_body(const char* bytes, size_t size, Body* body) {
 
 }  // namespace
 
-size_t write_head(char* to, FrameKind kind, uint8_t flags, uint32_t length, uint64_t data) {
-  const FrameHead head = {kind, flags, kFrameVersion, length};
+size_t write_head(char* to, FrameKind kind, uint8_t flags, const Origin& origin, uint64_t data) {
+  const FrameHead head = {kind, flags, origin.incarnation, origin.id};
   std::memcpy(to, &head, sizeof(head));
   if ((flags & kHasData) == 0) return sizeof(head);
   std::memcpy(to + sizeof(head), &data, sizeof(data));
@@ -30,9 +30,9 @@ bool read_frame(const char* bytes, size_t size, Frame* frame) {
   std::memcpy(&head, bytes, sizeof(head));
   bytes += sizeof(head);
   size -= sizeof(head);
-  if (head.version != kFrameVersion) return false;
   frame->kind = head.kind;
   frame->flags = head.flags;
+  frame->origin = {head.id, head.incarnation};
   frame->data = 0;
   if ((head.flags & kHasData) != 0) {
     if (size < sizeof(frame->data)) return false;
@@ -41,8 +41,7 @@ bool read_frame(const char* bytes, size_t size, Frame* frame) {
     size -= sizeof(frame->data);
   }
   frame->payload = bytes;
-  frame->length = head.length;
-  if (size != head.length) return false;
+  frame->length = static_cast<uint32_t>(size);
   switch (head.kind) {
     case FrameKind::kEager:
       return true;

@@ -10,11 +10,12 @@
 
 namespace urma_fi {
 
+// Other numbers if the format changes.
 enum class FrameKind : uint8_t {
-  kEager = 1,  // a whole message
-  kRequest,    // a large message waits at its sender
-  kGrant,      // the receiver of a large message has a buffer for it
-  kProbe,      // nothing; it fails if the peer is gone
+  kEager = 0x11,  // a whole message
+  kRequest,       // a large message waits at its sender
+  kGrant,         // the receiver of a large message has a buffer for it
+  kProbe,         // nothing; it fails if the peer is gone
 };
 
 enum FrameFlag : uint8_t {
@@ -23,12 +24,18 @@ enum FrameFlag : uint8_t {
   kRefused = 4,  // a grant: the receiver cannot take the message
 };
 
+// Who sends. Each peer is sent to from a queue of its own, whose id says nothing.
+struct Origin {
+  uint32_t id;           // of its address
+  uint16_t incarnation;  // chosen at random: an address may have belonged to another endpoint
+};
+
 // The head and 8 bytes fit into the first slot of a message over shared memory.
 struct FrameHead {
   FrameKind kind;
   uint8_t flags;
-  uint16_t version;
-  uint32_t length;  // of the payload at the end
+  uint16_t incarnation;
+  uint32_t id;
 };
 
 struct RequestBody {
@@ -44,13 +51,13 @@ struct GrantBody {
   uint32_t token;     // of that JFR
 };
 
-constexpr uint16_t kFrameVersion = 1;
 constexpr size_t kMaxHead = sizeof(FrameHead) + sizeof(uint64_t);
 
 // A frame that has arrived, checked.
 struct Frame {
   FrameKind kind;
   uint8_t flags;
+  Origin origin;
   uint64_t data;
   const char* payload;  // `length` bytes
   uint32_t length;
@@ -59,7 +66,7 @@ struct Frame {
 };
 
 // Writes the head of a frame. Returns the number of bytes.
-size_t write_head(char* to, FrameKind kind, uint8_t flags, uint32_t length, uint64_t data);
+size_t write_head(char* to, FrameKind kind, uint8_t flags, const Origin& origin, uint64_t data);
 
 // Reads the `size` bytes at `bytes`. False: not a frame.
 bool read_frame(const char* bytes, size_t size, Frame* frame);

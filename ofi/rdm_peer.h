@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ofi/address.h"
+#include "ofi/rdm_frame.h"
 #include "ofi/rdm_list.h"
 #include "urma_types.h"
 
@@ -36,16 +37,30 @@ struct LaneOut {
   uint32_t token = 0;
 };
 
+// A grant that waits for room in the queue to its peer.
+struct GrantFrame {
+  uint8_t flags;
+  GrantBody body;
+};
+
 struct Peer {
   Address address;
-  fi_addr_t number = FI_ADDR_NOTAVAIL;    // in the address vector
+  fi_addr_t number = FI_ADDR_NOTAVAIL;  // in the address vector
+  // Of all that is sent to it: a queue completes in order, and this peer may not read.
+  urma_jfs_t* queue = nullptr;
   urma_target_jetty_t* target = nullptr;  // NULL: nothing sent yet
   bool proven = false;                    // the last send that was looked after has arrived
   bool probed = false;                    // a probe is under way
+  bool flushed = false;                   // the last probe of a closing endpoint was posted
+  uint32_t copies = 0;                    // in flight to it
   uint32_t awaited = 0;                   // what it alone can end: receives from it, large messages
   List<Send> requested;                   // large messages that wait for its grant
+  std::vector<GrantFrame> delayed_grants;  // its queue was full
+  List<Send> delayed_data;                 // likewise
   LaneIn in;
   LaneOut out;
+
+  bool delays() const { return !delayed_grants.empty() || !delayed_data.empty(); }
 };
 
 class PeerTable {

@@ -52,7 +52,7 @@ void RdmEndpoint::take_announced(Receive* receive) {
 
 // Nothing of the message is wanted.
 void RdmEndpoint::answer_nothing(const Envelope& message, uint8_t flags) {
-  send_grant({message.sender, flags, {message.id, 0, 0, 0, 0}});
+  send_grant(message.sender, {flags, {message.id, 0, 0, 0, 0}});
 }
 
 bool RdmEndpoint::open_lane(Peer* peer) {
@@ -93,26 +93,33 @@ void RdmEndpoint::grant(Receive* receive) {
   }
   peer->in.granted.push_back(receive);
   peer->in.count++;
-  send_grant({peer,
-              0,
-              {message.id, receive->accepted, receive->number, peer->in.queue->jfr_id.id,
-               peer->in.token}});
+  send_grant(peer, {0,
+                    {message.id, receive->accepted, receive->number, peer->in.queue->jfr_id.id,
+                     peer->in.token}});
 }
 
-void RdmEndpoint::send_grant(const GrantFrame& frame) {
-  if (!delayed_grants_.empty() || !post_grant(frame)) delayed_grants_.push_back(frame);
+void RdmEndpoint::send_grant(Peer* peer, const GrantFrame& frame) {
+  if (peer->delayed_grants.empty() && post_grant(peer, frame)) return;
+  delay(peer);
+  peer->delayed_grants.push_back(frame);
+}
+
+// Something will be added to what waits for room in its queue, which nobody may sleep through.
+void RdmEndpoint::delay(Peer* peer) {
+  if (!peer->delays()) delayed_.push_back(peer);
+  receive_cq_->wake();
 }
 
 // False: the send queue is full.
-bool RdmEndpoint::post_grant(const GrantFrame& grant) {
+bool RdmEndpoint::post_grant(Peer* peer, const GrantFrame& grant) {
   // The lane closes with the peer.
-  if (!reach(grant.peer)) return lose(grant.peer, URMA_CR_LOC_OPERATION_ERR), true;
+  if (!reach(peer)) return lose(peer, URMA_CR_LOC_OPERATION_ERR), true;
   char frame[kMaxHead + sizeof(GrantBody)];
-  const size_t head = write_head(frame, FrameKind::kGrant, grant.flags, sizeof(GrantBody), 0);
+  const size_t head = write_head(frame, FrameKind::kGrant, grant.flags, origin_, 0);
   std::memcpy(frame + head, &grant.body, sizeof(GrantBody));
-  const urma_status_t status = post_frame(grant.peer, 0, frame, head + sizeof(GrantBody),
-                                          context_of(grant.peer, kPeer), false);
-  if (status != URMA_SUCCESS && status != URMA_ENOMEM) lose(grant.peer, URMA_CR_LOC_OPERATION_ERR);
+  const urma_status_t status =
+      post_frame(peer, 0, frame, head + sizeof(GrantBody), context_of(peer, kPeer), false);
+  if (status != URMA_SUCCESS && status != URMA_ENOMEM) lose(peer, URMA_CR_LOC_OPERATION_ERR);
   return status != URMA_ENOMEM;
 }
 
@@ -125,7 +132,7 @@ void RdmEndpoint::take_lane(Receive* receive, const urma_cr_t& record) {
   const bool whole =
       record.status == URMA_CR_SUCCESS && record.opcode == URMA_CR_OPC_SEND_WITH_IMM &&
       record.imm_data == receive->number && record.completion_len == receive->accepted &&
-      record.remote_id.id == peer->address.id;
+      same_eid(record.remote_id.eid, peer->address.eid);
   if (whole) {
     const int error = receive->accepted < message.length ? FI_ETRUNC : 0;
     report_receive(*receive, message, receive->accepted, error, 0);
@@ -188,7 +195,9 @@ void RdmEndpoint::take_grant(Peer* peer, const Frame& frame) {
   }
   send->state = Send::State::kGranted;
   // Data goes in the order of the grants.
-  if (!delayed_data_.empty() || !post_data(send)) delayed_data_.push_back(send);
+  if (peer->delayed_data.empty() && post_data(send)) return;
+  delay(peer);
+  peer->delayed_data.push_back(send);
 }
 
 bool RdmEndpoint::reach_lane(Send* send) {
@@ -220,7 +229,7 @@ bool RdmEndpoint::post_data(Send* send) {
       register_memory(send->memory, send->grant.accepted, &send->registered);
     // Without memory an empty message tells the receiver, which expects more.
     how.bs.inline_flag = send->registered.count == 0;
-    status = post(send->peer->out.target, send->grant.number, send->registered.sges,
+    status = post(send->peer, send->peer->out.target, send->grant.number, send->registered.sges,
                   send->registered.count, context_of(send, kSend), how.value);
   }
   if (status == URMA_SUCCESS) return true;
@@ -231,18 +240,25 @@ bool RdmEndpoint::post_data(Send* send) {
 }
 
 void RdmEndpoint::send_delayed() {
-  while (!delayed_grants_.empty()) {
-    const GrantFrame grant = delayed_grants_.front();
-    delayed_grants_.pop_front();
-    if (post_grant(grant)) continue;
-    delayed_grants_.push_front(grant);
-    return;
+  std::vector<Peer*> peers;
+  peers.swap(delayed_);
+  for (Peer* peer : peers)
+    if (!send_delayed_to(peer)) delayed_.push_back(peer);
+}
+
+// False: its queue is full.
+bool RdmEndpoint::send_delayed_to(Peer* peer) {
+  while (!peer->delayed_grants.empty()) {
+    const GrantFrame grant = peer->delayed_grants.front();
+    if (!post_grant(peer, grant)) return false;
+    peer->delayed_grants.erase(peer->delayed_grants.begin());
   }
-  while (Send* send = delayed_data_.pop_front()) {
+  while (Send* send = peer->delayed_data.pop_front()) {
     if (post_data(send)) continue;
-    delayed_data_.push_front(send);
-    return;
+    peer->delayed_data.push_front(send);
+    return false;
   }
+  return true;
 }
 
 }  // namespace urma_fi

@@ -4,6 +4,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "ofi/log.h"
@@ -11,6 +12,9 @@
 
 namespace urma_fi {
 namespace {
+
+constexpr uint32_t kQueueDepth = 128;  // of the queue to one peer
+constexpr uint32_t kMostCopies = 48;   // in flight to one peer
 
 uint64_t context_of(const void* object, Owner owner) {
   return reinterpret_cast<uintptr_t>(object) | owner;
@@ -26,6 +30,7 @@ uint8_t frame_flags(uint64_t kind, uint64_t flags) {
 // Makes the target of requests to the peer. False: errno tells why not.
 bool RdmEndpoint::reach(Peer* peer) {
   if (peer->target != nullptr) return true;
+  if (!open_queue(peer)) return false;
   urma_rjetty_t remote{};
   remote.jetty_id.eid = peer->address.eid;
   remote.jetty_id.id = peer->address.id;
@@ -35,8 +40,25 @@ bool RdmEndpoint::reach(Peer* peer) {
   return peer->target != nullptr;
 }
 
-urma_status_t RdmEndpoint::post(urma_target_jetty_t* target, uint64_t beside, urma_sge_t* pieces,
-                                uint32_t count, uint64_t user_ctx, uint32_t how) {
+bool RdmEndpoint::open_queue(Peer* peer) {
+  if (peer->queue != nullptr) return true;
+  const urma_device_cap_t& cap = device_->cap();
+  urma_jfs_cfg_t cfg{};
+  cfg.depth = std::min(kQueueDepth, cap.max_jfs_depth);
+  cfg.flag.bs.lock_free = 1;
+  cfg.trans_mode = URMA_TM_RM;
+  cfg.max_sge = kRdmPieces;
+  cfg.max_inline_data = static_cast<uint32_t>(inline_size_);
+  cfg.rnr_retry = URMA_TYPICAL_RNR_RETRY;
+  cfg.err_timeout = URMA_TYPICAL_ERR_TIMEOUT;
+  cfg.jfc = records_;
+  peer->queue = urma_create_jfs(device_->context(), &cfg);
+  return peer->queue != nullptr;
+}
+
+urma_status_t RdmEndpoint::post(Peer* peer, urma_target_jetty_t* target, uint64_t beside,
+                                urma_sge_t* pieces, uint32_t count, uint64_t user_ctx,
+                                uint32_t how) {
   urma_jfs_wr_t request;
   request.opcode = URMA_OPC_SEND_IMM;
   request.flag.value = how;
@@ -48,7 +70,7 @@ urma_status_t RdmEndpoint::post(urma_target_jetty_t* target, uint64_t beside, ur
   request.send.tseg = nullptr;
   request.next = nullptr;
   urma_jfs_wr_t* bad = nullptr;
-  return urma_post_jetty_send_wr(jetty_, &request, &bad);
+  return urma_post_jfs_wr(peer->queue, &request, &bad);
 }
 
 urma_status_t RdmEndpoint::post_frame(Peer* peer, uint64_t tag, const char* frame, size_t bytes,
@@ -61,7 +83,7 @@ urma_status_t RdmEndpoint::post_frame(Peer* peer, uint64_t tag, const char* fram
   piece.len = static_cast<uint32_t>(bytes);
   piece.tseg = nullptr;
   piece.user_tseg = nullptr;
-  return post(peer->target, tag, &piece, 1, user_ctx, how.value);
+  return post(peer, peer->target, tag, &piece, 1, user_ctx, how.value);
 }
 
 ssize_t RdmEndpoint::send(const Outgoing& message) {
@@ -72,13 +94,16 @@ ssize_t RdmEndpoint::send(const Outgoing& message) {
   if (!reach(peer)) return error_of_errno();
   size_t bytes = 0;
   for (const iovec& piece : message.pieces) bytes += piece.iov_len;
+  const ssize_t result = send_now(peer, message, bytes);
+  if (result != -FI_EAGAIN) return result;
+  progress();
+  return send_now(peer, message, bytes);
+}
+
+ssize_t RdmEndpoint::send_now(Peer* peer, const Outgoing& message, size_t bytes) {
   // Only the receiver's answer to an announcement tells that the program has the message.
   if (bytes > kEagerSize || (message.flags & FI_DELIVERY_COMPLETE) != 0)
     return send_request(peer, message, bytes);
-  const ssize_t result = bytes + kMaxHead <= inline_size_ ? send_inline(peer, message, bytes)
-                                                          : send_copy(peer, message, bytes);
-  if (result != -FI_EAGAIN) return result;
-  progress();
   return bytes + kMaxHead <= inline_size_ ? send_inline(peer, message, bytes)
                                           : send_copy(peer, message, bytes);
 }
@@ -98,7 +123,10 @@ Send* RdmEndpoint::take_send(Peer* peer, const Outgoing& message) {
 
 void RdmEndpoint::put_send(Send* send) {
   send->state = Send::State::kFree;
-  if (send->copy != nullptr) buffers_.put_copy(send->copy);
+  if (send->copy != nullptr) {
+    buffers_.put_copy(send->copy);
+    send->peer->copies--;
+  }
   unregister(&send->registered);
   std::vector<char>().swap(send->kept);
   sends_.put(send);
@@ -109,7 +137,7 @@ void RdmEndpoint::put_send(Send* send) {
 ssize_t RdmEndpoint::send_inline(Peer* peer, const Outgoing& message, size_t bytes) {
   char frame[kMostInline];
   const size_t head = write_head(frame, FrameKind::kEager, frame_flags(message.kind, message.flags),
-                                 static_cast<uint32_t>(bytes), message.data);
+                                 origin_, message.data);
   char* to = frame + head;
   for (const iovec& piece : message.pieces) {
     if (piece.iov_len > 0) std::memcpy(to, piece.iov_base, piece.iov_len);
@@ -134,10 +162,13 @@ ssize_t RdmEndpoint::send_inline(Peer* peer, const Outgoing& message, size_t byt
 
 // Too long for inline data: the receiver takes it from a copy.
 ssize_t RdmEndpoint::send_copy(Peer* peer, const Outgoing& message, size_t bytes) {
+  if (peer->copies == kMostCopies) return -FI_EAGAIN;
   char* copy = buffers_.take_copy();
-  if (copy == nullptr) return -FI_EAGAIN;
+  // Peers that do not read have all of them.
+  if (copy == nullptr) return send_request(peer, message, bytes);
+  peer->copies++;
   const size_t head = write_head(copy, FrameKind::kEager, frame_flags(message.kind, message.flags),
-                                 static_cast<uint32_t>(bytes), message.data);
+                                 origin_, message.data);
   Pieces pieces;
   pieces.set(message.pieces);
   pieces.gather(copy + head);
@@ -151,7 +182,7 @@ ssize_t RdmEndpoint::send_copy(Peer* peer, const Outgoing& message, size_t bytes
   urma_jfs_wr_flag_t how{};
   how.bs.complete_enable = 1;
   const urma_status_t status =
-      post(peer->target, message.tag, &piece, 1, context_of(send, kSend), how.value);
+      post(peer, peer->target, message.tag, &piece, 1, context_of(send, kSend), how.value);
   if (status != URMA_SUCCESS) {
     put_send(send);
     return status == URMA_ENOMEM ? -FI_EAGAIN : error_of_status(status);
@@ -186,17 +217,14 @@ ssize_t RdmEndpoint::send_request(Peer* peer, const Outgoing& message, size_t by
   if ((message.flags & FI_INJECT) != 0) keep_bytes(send);
   char frame[kMaxHead + sizeof(RequestBody)];
   const RequestBody body = {bytes, uint64_t{send->turn} << 32 | send->index};
-  const size_t head =
-      write_head(frame, FrameKind::kRequest, frame_flags(message.kind, message.flags), sizeof(body),
-                 message.data);
+  const size_t head = write_head(frame, FrameKind::kRequest,
+                                 frame_flags(message.kind, message.flags), origin_, message.data);
   std::memcpy(frame + head, &body, sizeof(body));
   const urma_status_t status =
       post_frame(peer, message.tag, frame, head + sizeof(body), context_of(peer, kPeer), false);
   if (status != URMA_SUCCESS) {
     put_send(send);
-    if (status != URMA_ENOMEM) return error_of_status(status);
-    progress();
-    return -FI_EAGAIN;
+    return status == URMA_ENOMEM ? -FI_EAGAIN : error_of_status(status);
   }
   send->state = Send::State::kRequested;
   peer->requested.push_back(send);
@@ -240,12 +268,8 @@ void RdmEndpoint::take_sent(Send* send, const urma_cr_t& record) {
   }
 }
 
-// Of a request that was complete when it was posted, or of none.
+// Of a request that was complete when it was posted.
 void RdmEndpoint::take_unreported(Peer* peer, const urma_cr_t& record) {
-  if (peer == nullptr) {
-    flushed_ = true;
-    return;
-  }
   // Only probes leave a record of their success.
   peer->probed = false;
   if (record.status != URMA_CR_SUCCESS) return lose(peer, record.status);
@@ -255,7 +279,7 @@ void RdmEndpoint::take_unreported(Peer* peer, const urma_cr_t& record) {
 void RdmEndpoint::probe(Peer* peer) {
   if (!reach(peer)) return;
   char frame[kMaxHead];
-  const size_t head = write_head(frame, FrameKind::kProbe, 0, 0, 0);
+  const size_t head = write_head(frame, FrameKind::kProbe, 0, origin_, 0);
   peer->probed = post_frame(peer, 0, frame, head, context_of(peer, kPeer), true) == URMA_SUCCESS;
 }
 

@@ -4,6 +4,7 @@
 
 #include <netinet/in.h>
 
+#include <cstddef>
 #include <cstring>
 
 #include "ofi/rdm_frame.h"
@@ -14,6 +15,7 @@ namespace urma_test {
 namespace {
 
 using urma_fi::Frame;
+using urma_fi::FrameHead;
 using urma_fi::FrameKind;
 using urma_fi::GrantBody;
 using urma_fi::RequestBody;
@@ -112,6 +114,16 @@ class Stranger {
     EXPECT_EQ(urma_post_jetty_send_wr(jetty_, &request, &bad), URMA_SUCCESS);
   }
 
+  // Sends a frame, as from this jetty.
+  void tell(urma_target_jetty_t* target, std::string frame) {
+    const uint32_t id = jetty_->jetty_id.id;
+    std::memcpy(&frame[offsetof(FrameHead, incarnation)], &incarnation_, sizeof(incarnation_));
+    std::memcpy(&frame[offsetof(FrameHead, id)], &id, sizeof(id));
+    send(target, frame);
+  }
+
+  void set_incarnation(uint16_t incarnation) { incarnation_ = incarnation; }
+
   // The next frame that arrives here, while the node makes progress. It may ask for a sign of life
   // at any time.
   Frame next_frame(Node* node) {
@@ -134,6 +146,7 @@ class Stranger {
     return targets_.back();
   }
 
+  uint16_t incarnation_ = 1;
   urma_context_t* context_;
   urma_jfc_t* jfc_;
   urma_jfr_t* jfr_;
@@ -146,13 +159,13 @@ class Stranger {
 template <typename Body>
 std::string frame_of(FrameKind kind, const Body& body, uint8_t flags = urma_fi::kTagged) {
   char head[urma_fi::kMaxHead];
-  const size_t size = urma_fi::write_head(head, kind, flags, sizeof(body), 0);
+  const size_t size = urma_fi::write_head(head, kind, flags, {}, 0);
   return std::string(head, size) + std::string(reinterpret_cast<const char*>(&body), sizeof(body));
 }
 
-std::string frame_of(FrameKind kind, uint32_t length, const std::string& payload) {
+std::string frame_with(FrameKind kind, const std::string& payload) {
   char head[urma_fi::kMaxHead];
-  const size_t size = urma_fi::write_head(head, kind, urma_fi::kTagged, length, 0);
+  const size_t size = urma_fi::write_head(head, kind, urma_fi::kTagged, {}, 0);
   return std::string(head, size) + payload;
 }
 
@@ -174,7 +187,7 @@ class StrangerTest : public ProcessTest {
   // Announces a message of so many bytes for a posted receive. Returns the grant.
   GrantBody ask(std::vector<char>& room, uint64_t length) {
     trecv(room);
-    stranger_.send(to_node_, frame_of(FrameKind::kRequest, RequestBody{length, 4711}));
+    stranger_.tell(to_node_, frame_of(FrameKind::kRequest, RequestBody{length, 4711}));
     const Frame frame = stranger_.next_frame(&node_);
     EXPECT_EQ(frame.kind, FrameKind::kGrant);
     EXPECT_EQ(frame.grant.id, 4711u);
@@ -195,26 +208,20 @@ class StrangerTest : public ProcessTest {
 };
 
 TEST_F(StrangerTest, DropsWhatIsNoFrame) {
-  stranger_.send(to_node_, frame_of(FrameKind::kEager, 1, "x"), 0, URMA_OPC_SEND);
+  stranger_.send(to_node_, frame_with(FrameKind::kEager, "x"), 0, URMA_OPC_SEND);
   stranger_.send(to_node_, "");
   stranger_.send(to_node_, "short");
   stranger_.send(to_node_, std::string(16, '\xff'));
-  stranger_.send(to_node_, frame_of(FrameKind::kEager, 2, "x"));
-  stranger_.send(to_node_, frame_of(FrameKind::kEager, 0, "x"));
-  stranger_.send(to_node_, frame_of(FrameKind::kEager, UINT32_MAX, "x"));
-  stranger_.send(to_node_, frame_of(FrameKind::kProbe, 1, "x"));
-  stranger_.send(to_node_, frame_of(FrameKind::kRequest, 8, "too shrt"));
-  stranger_.send(to_node_, frame_of(static_cast<FrameKind>(0), 1, "x"));
-  stranger_.send(to_node_, frame_of(static_cast<FrameKind>(9), 1, "x"));
-  std::string no_data = frame_of(FrameKind::kEager, 0, "");
+  stranger_.tell(to_node_, frame_with(FrameKind::kProbe, "x"));
+  stranger_.tell(to_node_, frame_with(FrameKind::kRequest, "too shrt"));
+  stranger_.tell(to_node_, frame_with(static_cast<FrameKind>(0), "x"));
+  stranger_.tell(to_node_, frame_with(static_cast<FrameKind>(9), "x"));
+  std::string no_data = frame_with(FrameKind::kEager, "");
   no_data[1] |= urma_fi::kHasData;
-  stranger_.send(to_node_, no_data);
-  std::string other_version = frame_of(FrameKind::kEager, 1, "x");
-  other_version[2]++;
-  stranger_.send(to_node_, other_version);
+  stranger_.tell(to_node_, no_data);
   for (const uint64_t id : {uint64_t{0}, uint64_t{1} << 32, ~uint64_t{0}})
-    stranger_.send(to_node_, frame_of(FrameKind::kGrant, GrantBody{id, 1, 1, 1, 1}));
-  stranger_.send(to_node_, frame_of(FrameKind::kEager, 4, "good"));
+    stranger_.tell(to_node_, frame_of(FrameKind::kGrant, GrantBody{id, 1, 1, 1, 1}));
+  stranger_.tell(to_node_, frame_with(FrameKind::kEager, "good"));
   std::vector<char> room(8);
   trecv(room);
   const Outcome arrived = at_node();
@@ -232,16 +239,16 @@ TEST_F(StrangerTest, TakesGrantsOnlyForWhatItHasAnnounced) {
   const uint64_t id = request.request.id;
   Stranger other;
   urma_target_jetty_t* from_other = other.reach(node_.name());
-  other.send(from_other, frame_of(FrameKind::kGrant, GrantBody{id, 0, 0, 0, 0}));
+  other.tell(from_other, frame_of(FrameKind::kGrant, GrantBody{id, 0, 0, 0, 0}));
   for (const GrantBody& wrong :
        {GrantBody{id, bytes.size() + 1, 1, 1, 1}, GrantBody{id ^ 1, 0, 0, 0, 0},
         GrantBody{id ^ (uint64_t{1} << 32), 0, 0, 0, 0}})
-    stranger_.send(to_node_, frame_of(FrameKind::kGrant, wrong));
-  stranger_.send(to_node_, frame_of(FrameKind::kEager, 1, "x"));
+    stranger_.tell(to_node_, frame_of(FrameKind::kGrant, wrong));
+  stranger_.tell(to_node_, frame_with(FrameKind::kEager, "x"));
   std::vector<char> room(1);
   trecv(room);
   EXPECT_EQ(at_node().entry.op_context, &room);
-  stranger_.send(to_node_,
+  stranger_.tell(to_node_,
                  frame_of(FrameKind::kGrant, GrantBody{id, 0, 0, 0, 0}, urma_fi::kRefused));
   const Outcome refused = at_node();
   EXPECT_EQ(refused.entry.err, FI_EIO);
@@ -252,7 +259,7 @@ TEST_F(StrangerTest, AGrantForAQueueThatDoesNotExistFailsTheSend) {
   const std::vector<char> bytes = pattern(100000, 1);
   ASSERT_EQ(fi_tsend(node_.ep, bytes.data(), bytes.size(), nullptr, to_stranger_, kTag, &node_), 0);
   const uint64_t id = stranger_.next_frame(&node_).request.id;
-  stranger_.send(to_node_, frame_of(FrameKind::kGrant, GrantBody{id, bytes.size(), 1, 1, 1}));
+  stranger_.tell(to_node_, frame_of(FrameKind::kGrant, GrantBody{id, bytes.size(), 1, 1, 1}));
   const Outcome failed = at_node();
   EXPECT_NE(failed.entry.err, 0);
   EXPECT_EQ(failed.entry.op_context, &node_);

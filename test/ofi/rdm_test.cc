@@ -340,6 +340,28 @@ TEST_F(RdmTest, ReachesItself) {
   }
 }
 
+TEST_F(RdmTest, APeerThatDoesNotReadHoldsUpNobodyElse) {
+  Node silent;
+  silent.enable();
+  const fi_addr_t to_silent = a_.insert(silent.name());
+  const std::vector<char> bytes = pattern(20000, 1);
+  for (const size_t size : {8, 5000, 20000}) {
+    ssize_t result = 0;
+    for (int i = 0; i < 2000 && result == 0; i++)
+      result = fi_tsend(a_.ep, bytes.data(), size, nullptr, to_silent, kTag, &silent);
+    EXPECT_TRUE(result == 0 || result == -FI_EAGAIN) << result;
+  }
+  for (int i = 0; i < 100; i++) {
+    for (const size_t size : {8, 5000, 20000}) {
+      std::vector<char> room(size);
+      ASSERT_EQ(fi_tsend(a_.ep, bytes.data(), size, nullptr, to_b_, kTag, &a_), 0);
+      trecv(room, kTag, 0, &room);
+      EXPECT_EQ(at_b().entry.op_context, &room);
+      while (at_a().entry.op_context != &a_) ASSERT_FALSE(HasFailure());
+    }
+  }
+}
+
 // More messages than either side has room for, some of them large.
 TEST_F(RdmTest, ManyMessagesAreInFlight) {
   constexpr int kCount = 3000;
