@@ -277,7 +277,6 @@ void RdmEndpoint::drop_queues() {
     for (Receive* receive; (receive = peer.in.granted.pop_front()) != nullptr;)
       unregister(&receive->registered);
   }
-  for (urma_target_jetty_t* target : old_targets_) urma_unimport_jetty(target);
   for (Send& send : sends_.all()) unregister(&send.registered);
   if (jfr_ != nullptr) urma_delete_jfr(jfr_);
   if (records_ != nullptr) urma_delete_jfc(records_);

@@ -164,12 +164,16 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser {
   bool post_grant(Peer* peer, const GrantFrame& frame);
   void take_lane(Receive* receive, const urma_cr_t& record);
   void take_grant(Peer* peer, const Frame& frame);
-  bool reach_lane(Send* send);
+  static bool leads_to(const LaneOut& lane, const GrantBody& grant);
+  bool reach_lane(Peer* peer, const GrantBody& grant);
+  void return_grant(Peer* peer, const GrantBody& grant);
+  void take_returned(Peer* peer, const GrantBody& grant);
   bool post_data(Send* send);
   void delay(Peer* peer);
   void send_delayed();
   bool send_delayed_to(Peer* peer);
-  void close_lane(Peer* peer, int error, int status);
+  void close_lane(Peer* peer, int error);
+  Receive* withdraw_waiting(const void* context);
 
   // rdm_calls.cc: the calls of libfabric
   uint64_t send_flags(uint64_t flags) const {
@@ -232,10 +236,9 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser {
   std::vector<Peer*> peers_by_number_;  // NULL: removed
   Matcher matcher_;
   Pool<Send> sends_;
-  uint64_t lane_number_ = 0;                       // of the last grant
-  std::vector<Peer*> delayed_;                     // whose queues were full
-  std::vector<urma_target_jetty_t*> old_targets_;  // lanes that peers have replaced
-  uint32_t idle_ = 0;                              // polls without a record
+  uint64_t lane_number_ = 0;    // of the last grant
+  std::vector<Peer*> delayed_;  // whose queues were full
+  uint32_t idle_ = 0;           // polls without a record
   Clock::time_point looked_after_;
 };
 

@@ -20,8 +20,9 @@ enum class FrameKind : uint8_t {
 
 enum FrameFlag : uint8_t {
   kTagged = 1,
-  kHasData = 2,  // 8 bytes for the completion at the receiver follow the head
-  kRefused = 4,  // a grant: the receiver cannot take the message
+  kHasData = 2,   // 8 bytes for the completion at the receiver follow the head
+  kRefused = 4,   // a grant: the receiver cannot take the message
+  kReturned = 8,  // a grant that comes back: no data will follow it
 };
 
 // Who sends. Each peer is sent to from a queue of its own, whose id says nothing.

@@ -26,7 +26,7 @@ struct LaneIn {
   uint32_t token = 0;
   List<Receive> granted;  // their buffers are posted there
   size_t count = 0;       // of them
-  bool closing = false;   // the peer is lost: they come back flushed
+  int closing = 0;        // they come back flushed, and fail with this; 0: open
   List<Receive> waiting;  // the queue was full
 };
 
@@ -35,6 +35,7 @@ struct LaneOut {
   urma_target_jetty_t* target = nullptr;  // NULL: no grant yet
   uint32_t id = 0;
   uint32_t token = 0;
+  uint32_t in_flight = 0;  // messages on the way there
 };
 
 // A grant that waits for room in the queue to its peer.

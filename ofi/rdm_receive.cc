@@ -196,6 +196,7 @@ ssize_t RdmEndpoint::cancel(fid_t head, void* context) {
   std::lock_guard lock(self->domain_->lock());
   Receive* receive =
       self->matcher_.withdraw([&](const Receive& posted) { return posted.context == context; });
+  if (receive == nullptr) receive = self->withdraw_waiting(context);
   if (receive == nullptr) return -FI_ENOENT;
   if (receive->from != nullptr) receive->from->awaited--;
   self->end_receive(receive, FI_ECANCELED, 0);

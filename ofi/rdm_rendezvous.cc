@@ -43,7 +43,7 @@ void RdmEndpoint::take_announced(Receive* receive) {
   }
   message.sender->awaited++;
   LaneIn& lane = message.sender->in;
-  if (!lane.waiting.empty() || lane.closing || lane.count == kLaneDepth) {
+  if (!lane.waiting.empty() || lane.closing != 0 || lane.count == kLaneDepth) {
     lane.waiting.push_back(receive);
   } else {
     grant(receive);
@@ -138,54 +138,73 @@ void RdmEndpoint::take_lane(Receive* receive, const urma_cr_t& record) {
     report_receive(*receive, message, receive->accepted, error, 0);
     unregister(&receive->registered);
     matcher_.receives.put(receive);
-  } else if (peer->in.closing) {
-    end_receive(receive, FI_ECONNRESET, record.status);
   } else {
-    end_receive(receive, FI_EIO, record.status);
+    // Data for another receive: all later ones would get data for others, too.
+    const bool in_step = record.status == URMA_CR_SUCCESS && record.imm_data == receive->number;
+    end_receive(receive, peer->in.closing != 0 ? peer->in.closing : FI_EIO, record.status);
+    if (!in_step && peer->in.closing == 0) close_lane(peer, FI_EIO);
   }
-  if (peer->in.closing && peer->in.count == 0) {
+  if (peer->in.closing != 0 && peer->in.count == 0) {
     urma_delete_jfr(peer->in.queue);
     peer->in.queue = nullptr;
-    peer->in.closing = false;
+    peer->in.closing = 0;
   }
   grant_waiting(peer);
 }
 
 void RdmEndpoint::grant_waiting(Peer* peer) {
   LaneIn& lane = peer->in;
-  while (!lane.closing && lane.count < kLaneDepth && !lane.waiting.empty())
+  while (lane.closing == 0 && lane.count < kLaneDepth && !lane.waiting.empty())
     grant(lane.waiting.pop_front());
 }
 
-// The peer is lost. Granted receives come back flushed.
-void RdmEndpoint::close_lane(Peer* peer, int error, int status) {
-  for (Receive* receive; (receive = peer->in.waiting.pop_front()) != nullptr;) {
-    peer->awaited--;
-    end_receive(receive, error, status);
-  }
-  if (peer->in.queue == nullptr || peer->in.closing) return;
-  peer->in.closing = peer->in.count > 0;
-  if (peer->in.closing) {
-    urma_jfr_attr_t attr{};
-    attr.mask = JFR_STATE;
-    attr.state = URMA_JFR_STATE_ERROR;
-    urma_modify_jfr(peer->in.queue, &attr);
-  } else {
+// Granted receives come back flushed; the next grant opens another lane.
+void RdmEndpoint::close_lane(Peer* peer, int error) {
+  if (peer->in.queue == nullptr || peer->in.closing != 0) return;
+  if (peer->in.count == 0) {
     urma_delete_jfr(peer->in.queue);
     peer->in.queue = nullptr;
+    return;
   }
+  peer->in.closing = error;
+  urma_jfr_attr_t attr{};
+  attr.mask = JFR_STATE;
+  attr.state = URMA_JFR_STATE_ERROR;
+  urma_modify_jfr(peer->in.queue, &attr);
+}
+
+// The sender has nothing for a grant: what follows in the lane would reach the wrong receive.
+void RdmEndpoint::take_returned(Peer* peer, const GrantBody& grant) {
+  for (Receive* receive = peer->in.granted.front(); receive != nullptr; receive = receive->next)
+    if (receive->number == grant.number) return close_lane(peer, FI_EIO);
+}
+
+// Takes out a receive whose message waits for room in a lane; NULL: none has this context.
+Receive* RdmEndpoint::withdraw_waiting(const void* context) {
+  for (Peer& peer : peers_.all()) {
+    for (Receive* receive = peer.in.waiting.front(); receive != nullptr; receive = receive->next) {
+      if (receive->context != context) continue;
+      peer.in.waiting.remove(receive);
+      peer.awaited--;
+      answer_nothing(receive->message, kRefused);
+      receive->from = nullptr;
+      return receive;
+    }
+  }
+  return nullptr;
 }
 
 // The sender's side.
 
 void RdmEndpoint::take_grant(Peer* peer, const Frame& frame) {
   const GrantBody& grant = frame.grant;
+  if ((frame.flags & kReturned) != 0) return take_returned(peer, grant);
   Send* send = sends_.at(static_cast<uint32_t>(grant.id));
   if (send == nullptr || send->state != Send::State::kRequested || send->peer != peer ||
       send->turn != grant.id >> 32 || grant.accepted > send->memory.bytes) {
     FI_WARN_SPARSE(&provider, FI_LOG_EP_DATA, "%s grants a message that does not exist; dropped\n",
                    to_text(peer->address).c_str());
-    return;
+    return return_grant(peer, grant);
   }
   peer->requested.remove(send);
   send->grant = grant;
@@ -200,41 +219,53 @@ void RdmEndpoint::take_grant(Peer* peer, const Frame& frame) {
   peer->delayed_data.push_back(send);
 }
 
-bool RdmEndpoint::reach_lane(Send* send) {
-  LaneOut& lane = send->peer->out;
-  if (lane.target != nullptr && lane.id == send->grant.lane && lane.token == send->grant.token)
-    return true;
-  // Requests to the one before may be in flight.
-  if (lane.target != nullptr) old_targets_.push_back(lane.target);
+// Tells the receiver that no data will come.
+void RdmEndpoint::return_grant(Peer* peer, const GrantBody& grant) {
+  // A hostile peer cannot fill our memory by not reading.
+  if (grant.accepted > 0 && peer->delayed_grants.size() < kLaneDepth)
+    send_grant(peer, {kReturned, grant});
+}
+
+bool RdmEndpoint::leads_to(const LaneOut& lane, const GrantBody& grant) {
+  return lane.target != nullptr && lane.id == grant.lane && lane.token == grant.token;
+}
+
+bool RdmEndpoint::reach_lane(Peer* peer, const GrantBody& grant) {
+  LaneOut& lane = peer->out;
+  if (leads_to(lane, grant)) return true;
+  if (lane.target != nullptr) urma_unimport_jetty(lane.target);
   urma_rjetty_t remote{};
-  remote.jetty_id.eid = send->peer->address.eid;
-  remote.jetty_id.id = send->grant.lane;
+  remote.jetty_id.eid = peer->address.eid;
+  remote.jetty_id.id = grant.lane;
   remote.trans_mode = URMA_TM_RM;
   remote.type = URMA_JFR;
   remote.flag.bs.token_policy = URMA_TOKEN_PLAIN_TEXT;
-  urma_token_t token = {send->grant.token};
+  urma_token_t token = {grant.token};
   lane.target = urma_import_jetty(device_->context(), &remote, &token);
-  lane.id = send->grant.lane;
-  lane.token = send->grant.token;
+  lane.id = grant.lane;
+  lane.token = grant.token;
   return lane.target != nullptr;
 }
 
-// False: the send queue is full.
+// False: the send queue is full, or data is on the way to an earlier lane.
 bool RdmEndpoint::post_data(Send* send) {
+  Peer* peer = send->peer;
+  if (peer->out.in_flight > 0 && !leads_to(peer->out, send->grant)) return false;
   urma_status_t status = URMA_FAIL;
-  if (reach_lane(send)) {
+  if (reach_lane(peer, send->grant)) {
     urma_jfs_wr_flag_t how{};
     how.bs.complete_enable = 1;
     if (send->registered.count == 0)
       register_memory(send->memory, send->grant.accepted, &send->registered);
     // Without memory an empty message tells the receiver, which expects more.
     how.bs.inline_flag = send->registered.count == 0;
-    status = post(send->peer, send->peer->out.target, send->grant.number, send->registered.sges,
+    status = post(peer, peer->out.target, send->grant.number, send->registered.sges,
                   send->registered.count, context_of(send, kSend), how.value);
   }
-  if (status == URMA_SUCCESS) return true;
+  if (status == URMA_SUCCESS) return peer->out.in_flight++, true;
   if (status == URMA_ENOMEM) return false;
-  send->peer->awaited--;
+  peer->awaited--;
+  return_grant(peer, send->grant);
   end_send(send, -error_of_status(status), status);
   return true;
 }

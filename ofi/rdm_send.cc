@@ -257,15 +257,16 @@ void RdmEndpoint::take_sent(Send* send, const urma_cr_t& record) {
   Peer* peer = send->peer;
   const bool granted = send->state == Send::State::kGranted;
   const int error = error_of_completion(record.status, false, false);
-  if (granted) peer->awaited--;
+  if (granted) {
+    peer->awaited--;
+    peer->out.in_flight--;
+  }
   // Without memory, only an empty message was sent.
   const bool empty = granted && send->registered.count == 0;
   end_send(send, error == 0 && empty ? FI_ENOMEM : error, record.status);
-  if (error == 0) {
-    peer->proven = true;
-  } else {
-    lose(peer, record.status);
-  }
+  peer->proven = error == 0;
+  // A lane may be closed though its owner is there.
+  if (error != 0 && !granted) lose(peer, record.status);
 }
 
 // Of a request that was complete when it was posted.
@@ -296,7 +297,11 @@ void RdmEndpoint::lose(Peer* peer, int status) {
     peer->awaited--;
     end_receive(receive, error, status);
   }
-  close_lane(peer, error, status);
+  for (Receive* receive; (receive = peer->in.waiting.pop_front()) != nullptr;) {
+    peer->awaited--;
+    end_receive(receive, error, status);
+  }
+  close_lane(peer, FI_ECONNRESET);
 }
 
 }  // namespace urma_fi

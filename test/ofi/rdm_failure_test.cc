@@ -52,11 +52,7 @@ class Stranger {
     seg.len = sizeof(room_);
     seg.flag.bs.access = URMA_ACCESS_LOCAL_ONLY;
     segment_ = urma_register_seg(context_, &seg);
-    for (int i = 0; i < 16; i++) {
-      EXPECT_EQ(urma_recv(jfr_, segment_, reinterpret_cast<uintptr_t>(room_[i]), sizeof(room_[i]),
-                          static_cast<uint64_t>(i)),
-                URMA_SUCCESS);
-    }
+    for (uint64_t i = 0; i < 16; i++) post_receive(i);
   }
 
   ~Stranger() {
@@ -133,12 +129,18 @@ class Stranger {
       urma_cr_t record{};
       if (urma_poll_jfc(jfc_, 1, &record) != 1 || record.flag.bs.s_r != 1) return false;
       EXPECT_TRUE(urma_fi::read_frame(room_[record.user_ctx], record.completion_len, &frame));
+      post_receive(record.user_ctx);
       return frame.kind != FrameKind::kProbe;
     }));
     return frame;
   }
 
  private:
+  void post_receive(uint64_t i) {
+    EXPECT_EQ(urma_recv(jfr_, segment_, reinterpret_cast<uintptr_t>(room_[i]), sizeof(room_[i]), i),
+              URMA_SUCCESS);
+  }
+
   urma_target_jetty_t* import(urma_rjetty_t remote, urma_token_t* token) {
     remote.trans_mode = URMA_TM_RM;
     targets_.push_back(urma_import_jetty(context_, &remote, token));
@@ -277,6 +279,7 @@ TEST_F(StrangerTest, ChecksTheDataOfALargeMessage) {
   const std::pair<size_t, uint64_t> wrong[] = {{99, 0}, {101, 0}, {100, 1}, {0, 0}};
   for (const auto& [size, more] : wrong) {
     grant = ask(room, 100);
+    lane = stranger_.reach_lane(eid(), grant);
     stranger_.send(lane, std::string(size, 'd'), grant.number + more);
     const Outcome failed = at_node();
     EXPECT_EQ(failed.entry.err, FI_EIO);
@@ -284,8 +287,55 @@ TEST_F(StrangerTest, ChecksTheDataOfALargeMessage) {
   }
   grant = ask(room, 1000);
   EXPECT_EQ(grant.accepted, 100u);
+  lane = stranger_.reach_lane(eid(), grant);
   stranger_.send(lane, data, grant.number);
   EXPECT_EQ(at_node().entry.err, FI_ETRUNC);
+}
+
+// Two messages are granted, and the first one's data never comes.
+TEST_F(StrangerTest, ClosesALaneThatIsOutOfStep) {
+  std::vector<char> rooms[2] = {std::vector<char>(100), std::vector<char>(100)};
+  const std::string data(100, 'd');
+  for (const bool returned : {false, true}) {
+    const GrantBody first = ask(rooms[0], 100), second = ask(rooms[1], 100);
+    EXPECT_EQ(first.lane, second.lane);
+    if (returned) {
+      stranger_.tell(to_node_, frame_of(FrameKind::kGrant, first, urma_fi::kReturned));
+    } else {
+      stranger_.send(stranger_.reach_lane(eid(), second), data, second.number);
+    }
+    for (int i = 0; i < 2; i++) EXPECT_EQ(at_node().entry.err, FI_EIO);
+    const GrantBody third = ask(rooms[0], 100);
+    EXPECT_NE(third.token, first.token);
+    stranger_.send(stranger_.reach_lane(eid(), third), data, third.number);
+    EXPECT_EQ(at_node().entry.err, 0);
+    EXPECT_EQ(std::string(rooms[0].begin(), rooms[0].end()), data);
+  }
+}
+
+TEST_F(StrangerTest, GivesBackAGrantForNothing) {
+  stranger_.tell(to_node_, frame_of(FrameKind::kGrant, GrantBody{1, 100, 7, 1, 1}));
+  const Frame frame = stranger_.next_frame(&node_);
+  EXPECT_EQ(frame.kind, FrameKind::kGrant);
+  EXPECT_EQ(frame.flags, urma_fi::kReturned);
+  EXPECT_EQ(frame.grant.number, 7u);
+}
+
+TEST_F(StrangerTest, CancelsAReceiveThatWaitsForALane) {
+  constexpr int kLaneDepth = 64;
+  std::vector<char> room(100), last(100);
+  for (int i = 0; i < kLaneDepth; i++) ask(room, 100);
+  trecv(last);
+  stranger_.tell(to_node_, frame_of(FrameKind::kRequest, RequestBody{100, 4712}));
+  stranger_.tell(to_node_, frame_with(FrameKind::kEager, "x"));
+  std::vector<char> after(1);
+  trecv(after);
+  EXPECT_EQ(at_node().entry.op_context, &after);
+  ASSERT_EQ(fi_cancel(&node_.ep->fid, &last), 0);
+  EXPECT_EQ(at_node().entry.err, FI_ECANCELED);
+  const Frame refused = stranger_.next_frame(&node_);
+  EXPECT_EQ(refused.grant.id, 4712u);
+  EXPECT_EQ(refused.flags, urma_fi::kRefused);
 }
 
 TEST_F(StrangerTest, RefusesAMessageBeyondAllLimits) {
