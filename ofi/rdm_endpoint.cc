@@ -22,13 +22,12 @@ constexpr std::chrono::milliseconds kLookAfter{100};
 constexpr uint32_t kPollsPerLook = 1024;
 constexpr std::chrono::seconds kFlushTime{1};
 
-// Not 0, which stands for a peer that nothing has come from.
-uint16_t random_incarnation() {
-  std::random_device device;
-  return static_cast<uint16_t>(device() % UINT16_MAX + 1);
-}
-
 }  // namespace
+
+uint32_t random_number() {
+  static thread_local std::random_device device;
+  return device();
+}
 
 fi_ops RdmEndpoint::fid_ops_ = {
     sizeof(fi_ops), RdmEndpoint::close, RdmEndpoint::bind, RdmEndpoint::control, refuse, refuse,
@@ -208,7 +207,9 @@ int RdmEndpoint::make_jetty() {
   if ((jetty_ = urma_create_jetty(device_->context(), &cfg)) == nullptr)
     return errno == EEXIST ? -FI_EADDRINUSE : error_of_errno();
   inline_size_ = std::min<size_t>(device_->cap().max_jfs_inline_len, kMostInline);
-  origin_ = {jetty_->jetty_id.id, random_incarnation()};
+  // 0 stands for a peer that nothing has come from.
+  const uint32_t incarnation = random_number() % UINT16_MAX + 1;
+  origin_ = {jetty_->jetty_id.id, static_cast<uint16_t>(incarnation)};
   return 0;
 }
 

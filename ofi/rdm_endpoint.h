@@ -37,6 +37,9 @@
 
 namespace urma_fi {
 
+// For numbers that peers shall not guess, or mistake for those of another endpoint.
+uint32_t random_number();
+
 // A send that has no completion yet.
 struct Send {
   enum class State : uint8_t { kFree, kEager, kRequested, kGranted };
@@ -44,7 +47,7 @@ struct Send {
   Send* next;
   Send* previous;
   uint32_t index;
-  uint32_t turn = 0;  // of this object: a late grant names an earlier one
+  uint32_t turn;  // no other send has it: a late grant names an earlier one
   State state = State::kFree;
   bool report;  // success too
   bool silent;  // failure neither
@@ -144,6 +147,8 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser {
   void give(Receive* receive, Unexpected* message);
   void discard(Unexpected* message);
   void take_bounce(const urma_cr_t& record);
+  bool recognise(Peer* peer, uint16_t incarnation);
+  void answer_probe(Peer* peer, const ProbeBody& probe);
   void take_frame(Peer* peer, const Frame& frame, uint64_t tag);
   void take_message(const Envelope& message, const char* bytes);
   void copy_to(Receive* receive, const Envelope& message, const char* bytes);
@@ -236,9 +241,10 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser {
   std::vector<Peer*> peers_by_number_;  // NULL: removed
   Matcher matcher_;
   Pool<Send> sends_;
-  uint64_t lane_number_ = 0;    // of the last grant
-  std::vector<Peer*> delayed_;  // whose queues were full
-  uint32_t idle_ = 0;           // polls without a record
+  uint32_t turns_ = random_number();  // a restarted process uses others
+  uint64_t lane_number_ = 0;          // of the last grant
+  std::vector<Peer*> delayed_;        // whose queues were full
+  uint32_t idle_ = 0;                 // polls without a record
   Clock::time_point looked_after_;
 };
 

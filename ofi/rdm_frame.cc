@@ -50,7 +50,7 @@ bool read_frame(const char* bytes, size_t size, Frame* frame) {
     case FrameKind::kGrant:
       return read_body(bytes, size, &frame->grant);
     case FrameKind::kProbe:
-      return size == 0;
+      return read_body(bytes, size, &frame->probe);
   }
   return false;
 }

@@ -15,7 +15,7 @@ enum class FrameKind : uint8_t {
   kEager = 0x11,  // a whole message
   kRequest,       // a large message waits at its sender
   kGrant,         // the receiver of a large message has a buffer for it
-  kProbe,         // nothing; it fails if the peer is gone
+  kProbe,         // it fails if the peer is gone
 };
 
 enum FrameFlag : uint8_t {
@@ -52,6 +52,10 @@ struct GrantBody {
   uint32_t token;     // of that JFR
 };
 
+struct ProbeBody {
+  uint16_t known;  // the incarnation of the receiver, as the sender knows it; 0: not at all
+};
+
 constexpr size_t kMaxHead = sizeof(FrameHead) + sizeof(uint64_t);
 
 // A frame that has arrived, checked.
@@ -64,6 +68,7 @@ struct Frame {
   uint32_t length;
   RequestBody request;
   GrantBody grant;
+  ProbeBody probe;
 };
 
 // Writes the head of a frame. Returns the number of bytes.

@@ -112,6 +112,19 @@ class Matcher {
   }
   void drop(Unexpected* message) { list_of(message->message.flags).unexpected.remove(message); }
 
+  // Takes out the first message that waits at this sender; NULL: none.
+  Unexpected* withdraw_announced(const Peer* sender) {
+    for (Lists& lists : lists_) {
+      for (Unexpected* message = lists.unexpected.front(); message != nullptr;
+           message = message->next) {
+        if (!message->message.announced || message->message.sender != sender) continue;
+        lists.unexpected.remove(message);
+        return message;
+      }
+    }
+    return nullptr;
+  }
+
   // Takes out the first receive that `which` is true for; NULL: none.
   template <typename Which>
   Receive* withdraw(const Which& which) {

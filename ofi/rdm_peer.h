@@ -47,6 +47,8 @@ struct GrantFrame {
 struct Peer {
   Address address;
   fi_addr_t number = FI_ADDR_NOTAVAIL;  // in the address vector
+  uint16_t incarnation = 0;             // 0: nothing has come from it
+  uint16_t former = 0;                  // of the endpoint that had the address before
   // Of all that is sent to it: a queue completes in order, and this peer may not read.
   urma_jfs_t* queue = nullptr;
   urma_target_jetty_t* target = nullptr;  // NULL: nothing sent yet

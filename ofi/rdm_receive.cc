@@ -101,7 +101,8 @@ void RdmEndpoint::take_bounce(const urma_cr_t& record) {
   Frame frame;
   if (record.status == URMA_CR_SUCCESS && record.opcode == URMA_CR_OPC_SEND_WITH_IMM &&
       read_frame(buffers_.bounce(index), record.completion_len, &frame)) {
-    take_frame(peers_.at(record.remote_id.eid, frame.origin.id), frame, record.imm_data);
+    Peer* peer = peers_.at(record.remote_id.eid, frame.origin.id);
+    if (recognise(peer, frame.origin.incarnation)) take_frame(peer, frame, record.imm_data);
   } else {
     FI_WARN_SPARSE(&provider, FI_LOG_EP_DATA,
                    "%s sent %u bytes that are not a message of an endpoint; dropped\n",
@@ -109,6 +110,25 @@ void RdmEndpoint::take_bounce(const urma_cr_t& record) {
                    record.completion_len);
   }
   buffers_.post(jfr_, index);
+}
+
+// False: the frame is late, of an endpoint that has been replaced. What waits for the endpoint that
+// had the address before waits in vain.
+bool RdmEndpoint::recognise(Peer* peer, uint16_t incarnation) {
+  if (peer->incarnation == incarnation) return true;
+  if (peer->former == incarnation) return false;
+  if (peer->incarnation != 0) {
+    lose(peer, URMA_CR_ACK_TIMEOUT_ERR);
+    while (Unexpected* message = matcher_.withdraw_announced(peer)) put_message(message);
+  }
+  peer->former = peer->incarnation;
+  peer->incarnation = incarnation;
+  return true;
+}
+
+// The peer may wait for the endpoint that was here before.
+void RdmEndpoint::answer_probe(Peer* peer, const ProbeBody& asked) {
+  if (asked.known != 0 && asked.known != origin_.incarnation && !peer->probed) probe(peer);
 }
 
 void RdmEndpoint::take_frame(Peer* peer, const Frame& frame, uint64_t tag) {
@@ -131,7 +151,7 @@ void RdmEndpoint::take_frame(Peer* peer, const Frame& frame, uint64_t tag) {
     case FrameKind::kGrant:
       return take_grant(peer, frame);
     case FrameKind::kProbe:
-      return;
+      return answer_probe(peer, frame.probe);
   }
 }
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <random>
 
 #include "ofi/log.h"
 #include "ofi/rdm_endpoint.h"
@@ -15,11 +14,6 @@ namespace urma_fi {
 namespace {
 
 constexpr uint32_t kLaneDepth = 64;  // grants that a peer may have
-
-uint32_t random_token() {
-  static thread_local std::random_device device;
-  return device();
-}
 
 uint64_t context_of(const void* object, Owner owner) {
   return reinterpret_cast<uintptr_t>(object) | owner;
@@ -61,7 +55,7 @@ bool RdmEndpoint::open_lane(Peer* peer) {
   cfg.depth = kLaneDepth;
   cfg.flag.bs.lock_free = 1;
   cfg.flag.bs.token_policy = URMA_TOKEN_PLAIN_TEXT;
-  cfg.token_value.token = random_token();
+  cfg.token_value.token = random_number();
   cfg.trans_mode = URMA_TM_RM;
   cfg.max_sge = kRdmPieces;
   cfg.jfc = records_;

@@ -110,7 +110,7 @@ ssize_t RdmEndpoint::send_now(Peer* peer, const Outgoing& message, size_t bytes)
 
 Send* RdmEndpoint::take_send(Peer* peer, const Outgoing& message) {
   Send* send = sends_.take();
-  send->turn++;
+  send->turn = ++turns_;
   send->report = (message.flags & FI_COMPLETION) != 0;
   send->silent = !send->report && (message.flags & FI_INJECT) != 0;
   send->counted = false;
@@ -279,9 +279,13 @@ void RdmEndpoint::take_unreported(Peer* peer, const urma_cr_t& record) {
 
 void RdmEndpoint::probe(Peer* peer) {
   if (!reach(peer)) return;
-  char frame[kMaxHead];
+  char frame[kMaxHead + sizeof(ProbeBody)];
+  const ProbeBody body = {peer->incarnation};
   const size_t head = write_head(frame, FrameKind::kProbe, 0, origin_, 0);
-  peer->probed = post_frame(peer, 0, frame, head, context_of(peer, kPeer), true) == URMA_SUCCESS;
+  std::memcpy(frame + head, &body, sizeof(body));
+  const urma_status_t status =
+      post_frame(peer, 0, frame, head + sizeof(body), context_of(peer, kPeer), true);
+  peer->probed = status == URMA_SUCCESS;
 }
 
 // Ends what only the peer could end.

@@ -18,6 +18,7 @@ using urma_fi::Frame;
 using urma_fi::FrameHead;
 using urma_fi::FrameKind;
 using urma_fi::GrantBody;
+using urma_fi::ProbeBody;
 using urma_fi::RequestBody;
 
 constexpr uint64_t kTag = 77;
@@ -122,7 +123,7 @@ class Stranger {
 
   // The next frame that arrives here, while the node makes progress. It may ask for a sign of life
   // at any time.
-  Frame next_frame(Node* node) {
+  Frame next_frame(Node* node, FrameKind passed_over = FrameKind::kProbe) {
     Frame frame{};
     EXPECT_TRUE(until([&] {
       node->poll();
@@ -130,7 +131,7 @@ class Stranger {
       if (urma_poll_jfc(jfc_, 1, &record) != 1 || record.flag.bs.s_r != 1) return false;
       EXPECT_TRUE(urma_fi::read_frame(room_[record.user_ctx], record.completion_len, &frame));
       post_receive(record.user_ctx);
-      return frame.kind != FrameKind::kProbe;
+      return frame.kind != passed_over;
     }));
     return frame;
   }
@@ -357,6 +358,38 @@ TEST_F(StrangerTest, NoticesThatAPeerHasGone) {
   // Nothing is known of the next message either before it fails.
   ASSERT_EQ(fi_tsend(node_.ep, bytes.data(), 8, nullptr, to_stranger_, kTag, &node_), 0);
   EXPECT_EQ(at_node().entry.err, FI_ECONNRESET);
+}
+
+TEST_F(StrangerTest, AnotherEndpointAtTheSameAddressInheritsNothing) {
+  stranger_.tell(to_node_, frame_of(FrameKind::kRequest, RequestBody{100, 4711}));
+  std::vector<char> room(100), word(3);
+  ASSERT_EQ(fi_trecv(node_.ep, room.data(), 100, nullptr, to_stranger_, kTag + 1, 0, &room), 0);
+  const std::vector<char> bytes = pattern(100000, 1);
+  ASSERT_EQ(fi_tsend(node_.ep, bytes.data(), bytes.size(), nullptr, to_stranger_, kTag, &node_), 0);
+  const uint64_t id = stranger_.next_frame(&node_).request.id;
+  stranger_.set_incarnation(2);
+  stranger_.tell(to_node_, frame_with(FrameKind::kEager, "new"));
+  for (int i = 0; i < 2; i++) EXPECT_EQ(at_node().entry.err, FI_ECONNRESET);
+  // The message that was announced before is gone, and a late frame is dropped.
+  trecv(word);
+  EXPECT_EQ(at_node().entry.len, 3u);
+  EXPECT_EQ(std::string(word.begin(), word.end()), "new");
+  stranger_.set_incarnation(1);
+  stranger_.tell(to_node_, frame_with(FrameKind::kEager, "old"));
+  stranger_.tell(to_node_, frame_of(FrameKind::kGrant, GrantBody{id, 100000, 1, 1, 1}));
+  stranger_.set_incarnation(2);
+  stranger_.tell(to_node_, frame_with(FrameKind::kEager, "two"));
+  trecv(word);
+  EXPECT_EQ(at_node().entry.len, 3u);
+  EXPECT_EQ(std::string(word.begin(), word.end()), "two");
+}
+
+TEST_F(StrangerTest, AnswersAProbeForTheEndpointBefore) {
+  stranger_.tell(to_node_, frame_of(FrameKind::kProbe, ProbeBody{0}));
+  stranger_.tell(to_node_, frame_of(FrameKind::kProbe, ProbeBody{4712}));
+  const Frame answer = stranger_.next_frame(&node_, FrameKind::kEager);
+  ASSERT_EQ(answer.kind, FrameKind::kProbe);
+  EXPECT_EQ(answer.probe.known, 1u);
 }
 
 TEST_F(StrangerTest, ReportsThatNobodyIsThere) {
