@@ -10,7 +10,6 @@
 namespace urma_fi {
 
 int Buffers::make(urma_context_t* context) {
-  if (segment_ != nullptr) return 0;
   // Pages that no message needs stay empty.
   void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return -FI_ENOMEM;
@@ -35,9 +34,13 @@ int Buffers::make(urma_context_t* context) {
   return 0;
 }
 
-Buffers::~Buffers() {
+void Buffers::drop() {
   if (segment_ != nullptr) urma_unregister_seg(segment_);
   if (memory_ != nullptr) munmap(memory_, kBytes);
+  segment_ = nullptr;
+  memory_ = nullptr;
+  returned_count_ = 0;
+  free_copies_.clear();
 }
 
 int Buffers::post_all(urma_jfr_t* queue) {

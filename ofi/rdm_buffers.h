@@ -32,10 +32,12 @@ constexpr int kOwnerBits = 2;
 
 class Buffers {
  public:
-  ~Buffers();
+  ~Buffers() { drop(); }
 
-  // Returns 0, also if they are there already, or a negative code.
+  // Returns 0 or a negative code; drop() is needed then, too.
   int make(urma_context_t* context);
+  // Once nothing is posted any more.
+  void drop();
   // Posts all receives. Returns 0 or a negative code.
   int post_all(urma_jfr_t* queue);
 

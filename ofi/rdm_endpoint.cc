@@ -284,6 +284,7 @@ void RdmEndpoint::drop_queues() {
   jetty_ = nullptr;
   jfr_ = nullptr;
   records_ = nullptr;
+  buffers_.drop();
 }
 
 int RdmEndpoint::control(fid_t head, int command, void* argument) {
@@ -320,7 +321,12 @@ void RdmEndpoint::on_insert(fi_addr_t number, const Address& address) {
 void RdmEndpoint::on_remove(fi_addr_t number) {
   Peer* peer = peers_by_number_[number];
   peers_by_number_[number] = nullptr;
-  if (peer->number == number) peer->number = FI_ADDR_NOTAVAIL;
+  if (peer->number != number) return;
+  // It may have been inserted more than once.
+  const auto other = std::find(peers_by_number_.begin(), peers_by_number_.end(), peer);
+  peer->number = other == peers_by_number_.end()
+                     ? FI_ADDR_NOTAVAIL
+                     : static_cast<fi_addr_t>(other - peers_by_number_.begin());
 }
 
 void RdmEndpoint::take(const urma_cr_t& record) {

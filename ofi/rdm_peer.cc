@@ -5,7 +5,7 @@
 namespace urma_fi {
 
 void PeerTable::place(Peer* peer) {
-  size_t i = peer->address.id;
+  size_t i = hash(peer->address.eid, peer->address.id);
   while (slots_[i & (slots_.size() - 1)] != nullptr) i++;
   slots_[i & (slots_.size() - 1)] = peer;
 }

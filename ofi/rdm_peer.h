@@ -7,6 +7,7 @@
 
 #include <rdma/fabric.h>
 
+#include <cstring>
 #include <deque>
 #include <vector>
 
@@ -70,22 +71,41 @@ class PeerTable {
  public:
   // The peer at that address, made if needed.
   Peer* at(const urma_eid_t& eid, uint32_t id) {
-    for (size_t i = id;; i++) {
-      Peer* peer = slots_[i & (slots_.size() - 1)];
-      if (peer == nullptr) return add({eid, id});
-      if (peer->address.id == id && same_eid(peer->address.eid, eid)) return peer;
-    }
+    Peer* peer = find(eid, id);
+    return peer != nullptr ? peer : add({eid, id});
+  }
+
+  // The same for whoever sends to us; NULL: there are too many.
+  Peer* from(const urma_eid_t& eid, uint32_t id) {
+    Peer* peer = find(eid, id);
+    return peer != nullptr || strangers_ == kMostStrangers ? peer : (strangers_++, add({eid, id}));
   }
 
   std::deque<Peer>& all() { return peers_; }
   const std::deque<Peer>& all() const { return peers_; }
 
  private:
+  static constexpr size_t kMostStrangers = 65536;
+
+  // Ids are often consecutive, and alike on different devices.
+  static size_t hash(const urma_eid_t& eid, uint32_t id) {
+    uint64_t words[2];
+    std::memcpy(words, eid.raw, sizeof(words));
+    return ((words[0] ^ words[1] ^ id) * 0x9e3779b97f4a7c15) >> 32;
+  }
+  Peer* find(const urma_eid_t& eid, uint32_t id) const {
+    for (size_t i = hash(eid, id);; i++) {
+      Peer* peer = slots_[i & (slots_.size() - 1)];
+      if (peer == nullptr) return nullptr;
+      if (peer->address.id == id && same_eid(peer->address.eid, eid)) return peer;
+    }
+  }
   Peer* add(const Address& address);
   void place(Peer* peer);
 
   std::deque<Peer> peers_;
-  std::vector<Peer*> slots_ = std::vector<Peer*>(64);  // by id; a power of two, half of them empty
+  size_t strangers_ = 0;  // that have sent before anybody inserted them
+  std::vector<Peer*> slots_ = std::vector<Peer*>(64);  // a power of two, half of them empty
 };
 
 }  // namespace urma_fi

@@ -101,8 +101,9 @@ void RdmEndpoint::take_bounce(const urma_cr_t& record) {
   Frame frame;
   if (record.status == URMA_CR_SUCCESS && record.opcode == URMA_CR_OPC_SEND_WITH_IMM &&
       read_frame(buffers_.bounce(index), record.completion_len, &frame)) {
-    Peer* peer = peers_.at(record.remote_id.eid, frame.origin.id);
-    if (recognise(peer, frame.origin.incarnation)) take_frame(peer, frame, record.imm_data);
+    Peer* peer = peers_.from(record.remote_id.eid, frame.origin.id);
+    if (peer != nullptr && recognise(peer, frame.origin.incarnation))
+      take_frame(peer, frame, record.imm_data);
   } else {
     FI_WARN_SPARSE(&provider, FI_LOG_EP_DATA,
                    "%s sent %u bytes that are not a message of an endpoint; dropped\n",

@@ -28,13 +28,18 @@ struct Outcome {
 class Node {
  public:
   explicit Node(uint64_t cq_flags = 0, fi_wait_obj wait = FI_WAIT_NONE,
-                uint32_t format = FI_SOCKADDR_IN6) {
+                uint32_t format = FI_SOCKADDR_IN6, const sockaddr_in6* name = nullptr) {
     fi_info* hints = fi_dupinfo(nullptr);
     hints->ep_attr->type = FI_EP_RDM;
     hints->caps = kRdmCaps;
     hints->mode = FI_CONTEXT;
     hints->addr_format = format;
     hints->domain_attr->name = strdup("urma_shm0");
+    if (name != nullptr) {
+      hints->src_addr = std::malloc(sizeof(*name));
+      hints->src_addrlen = sizeof(*name);
+      std::memcpy(hints->src_addr, name, sizeof(*name));
+    }
     fi_provider* provider = fi_prov_ini();
     EXPECT_EQ(provider->getinfo(kVersion, nullptr, nullptr, 0, hints, &info), 0);
     fi_freeinfo(hints);

@@ -4,6 +4,7 @@
 
 #include "test/ofi/rdm.h"
 
+#include <netinet/in.h>
 #include <poll.h>
 
 #include <atomic>
@@ -576,6 +577,61 @@ TEST_F(SleeperTest, LooksAfterPeersFromTimeToTime) {
   a_.close();
   sleeper.join();
   EXPECT_EQ(next({&c_}).entry.err, FI_ECONNRESET);
+}
+
+TEST_F(RdmTest, AnAddressThatWasInsertedTwiceKeepsANumber) {
+  const fi_addr_t again = b_.insert(a_.name());
+  std::vector<char> room(8);
+  ASSERT_EQ(fi_av_remove(b_.av, &to_a_, 1, 0), 0);
+  ASSERT_EQ(fi_tinject(a_.ep, "x", 1, to_b_, kTag), 0);
+  trecv(room, kTag, 0, nullptr, again);
+  EXPECT_EQ(at_b().source, again);
+}
+
+TEST_F(RdmTest, AnEndpointCanBeEnabledAfterAFailure) {
+  sockaddr_in6 name = a_.name();
+  name.sin6_port = htons(777);
+  Node holder(0, FI_WAIT_NONE, FI_SOCKADDR_IN6, &name),
+      later(0, FI_WAIT_NONE, FI_SOCKADDR_IN6, &name);
+  holder.enable();
+  for (int i = 0; i < 2; i++) EXPECT_EQ(fi_enable(later.ep), -FI_EADDRINUSE);
+  holder.close();
+  later.enable();
+  const fi_addr_t to_later = a_.insert(later.name());
+  const std::vector<char> bytes = pattern(5000, 1);
+  // More than the endpoint has receives, twice.
+  for (int i = 0; i < 600; i++) {
+    std::vector<char> room(5000);
+    ASSERT_EQ(fi_tinject(a_.ep, bytes.data(), 5000, to_later, kTag), 0);
+    ASSERT_EQ(fi_trecv(later.ep, room.data(), 5000, nullptr, FI_ADDR_UNSPEC, kTag, 0, nullptr), 0);
+    ASSERT_EQ(next({&later, &a_}).entry.len, 5000u);
+    ASSERT_EQ(room, bytes);
+  }
+}
+
+TEST_F(RdmTest, OnlyReceivesAreCounted) {
+  fid_cntr* cntr;
+  Node c;
+  ASSERT_EQ(fi_cntr_open(c.domain, nullptr, &cntr, nullptr), 0);
+  ASSERT_EQ(fi_ep_bind(c.ep, &cntr->fid, FI_RECV), 0);
+  c.enable();
+  const fi_addr_t self = c.insert(c.name());
+  fi_context context;
+  fi_msg_tagged message{};
+  message.addr = FI_ADDR_UNSPEC;
+  message.tag = kTag;
+  message.context = &context;
+  ASSERT_EQ(fi_trecvmsg(c.ep, &message, FI_PEEK), 0);
+  EXPECT_EQ(next({&c}).entry.err, FI_ENOMSG);
+  ASSERT_EQ(fi_tinject(c.ep, "", 0, self, kTag), 0);
+  ASSERT_EQ(fi_trecvmsg(c.ep, &message, FI_PEEK), 0);
+  EXPECT_EQ(next({&c}).entry.err, 0);
+  EXPECT_EQ(fi_cntr_read(cntr), 0u);
+  EXPECT_EQ(fi_cntr_readerr(cntr), 0u);
+  ASSERT_EQ(fi_trecv(c.ep, nullptr, 0, nullptr, FI_ADDR_UNSPEC, kTag, 0, nullptr), 0);
+  EXPECT_EQ(fi_cntr_wait(cntr, 1, 30000), 0);
+  c.close();
+  EXPECT_EQ(fi_close(&cntr->fid), 0);
 }
 
 TEST_F(RdmTest, CountsMessages) {
