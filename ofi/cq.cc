@@ -75,7 +75,12 @@ int Cq::make(const fi_cq_attr& attr) {
     URMA_FI_WARN(FI_LOG_CQ, "unknown format %d of a completion queue\n", attr.format);
     return -FI_EINVAL;
   }
-  if (waits && (events_ = urma_create_jfce(device.context())) == nullptr) return error_of_errno();
+  if (waits) {
+    events_ = urma_create_jfce(device.context());
+    if (events_ == nullptr) return error_of_errno();
+    const int error = wakeup_.make(events_->fd);
+    if (error != 0) return error;
+  }
   urma_jfc_cfg_t cfg{};
   // Layers request room for everything that many endpoints may have in flight. Completions beyond
   // the JFC's depth wait at their sender.
@@ -101,7 +106,7 @@ int Cq::close(fid_t head) {
 int Cq::control(fid_t head, int command, void* argument) {
   const Cq* cq = object_of<Cq, fid_cq>(head);
   if (command != FI_GETWAIT || cq->events_ == nullptr) return -FI_ENOSYS;
-  *static_cast<int*>(argument) = cq->events_->fd;
+  *static_cast<int*>(argument) = cq->wakeup_.fd();
   return 0;
 }
 
@@ -166,15 +171,42 @@ size_t Cq::give_queued(size_t count, char* buffer) {
   return given;
 }
 
-ssize_t Cq::take(void* buffer, size_t count) {
+void Cq::drive(Driven* endpoint) {
+  driven_.push_back(endpoint);
+  is_driven_.store(true, std::memory_order_relaxed);
+}
+
+void Cq::release(Driven* endpoint) { std::erase(driven_, endpoint); }
+
+ssize_t Cq::take(void* buffer, size_t count, fi_addr_t* sources) {
+  if (is_driven()) {
+    const ssize_t taken = take_driven(buffer, count, sources);
+    if (taken != -FI_EAGAIN || !has_records_.load(std::memory_order_relaxed)) return taken;
+  }
+  return take_recorded(buffer, count, sources);
+}
+
+ssize_t Cq::take_driven(void* buffer, size_t count, fi_addr_t* sources) {
+  std::lock_guard lock(domain_->lock());
+  if (completions_.empty())
+    for (Driven* endpoint : driven_) endpoint->progress();
+  return completions_.take(static_cast<char*>(buffer), count, entry_size_, sources);
+}
+
+ssize_t Cq::take_recorded(void* buffer, size_t count, fi_addr_t* sources) {
   std::lock_guard lock(mutex_);
   size_t given = give_queued(count, static_cast<char*>(buffer));
   if (given == 0 && queue_.empty()) take_records(count, static_cast<char*>(buffer), &given);
+  for (size_t i = 0; i < given && sources != nullptr; i++) sources[i] = FI_ADDR_NOTAVAIL;
   if (given > 0) return static_cast<ssize_t>(given);
   return queue_.empty() || queue_.front().err == 0 ? -FI_EAGAIN : -FI_EAVAIL;
 }
 
 void Cq::progress() {
+  if (is_driven()) {
+    std::lock_guard lock(domain_->lock());
+    for (Driven* endpoint : driven_) endpoint->progress();
+  }
   std::lock_guard lock(mutex_);
   size_t none = 0;
   take_records(0, nullptr, &none);
@@ -196,18 +228,36 @@ int Cq::try_wait() {
   urma_rearm_jfc(jfc_, false);
   size_t none = 0;
   take_records(0, nullptr, &none);
-  return queue_.empty() ? 0 : -FI_EAGAIN;
+  if (!queue_.empty()) return -FI_EAGAIN;
+  return is_driven() ? prepare_driven() : 0;
 }
 
-ssize_t Cq::read(fid_cq* cq, void* buffer, size_t count) { return of(cq)->take(buffer, count); }
+// The events that were taken may have been another sleeper's: what is found here wakes him.
+int Cq::prepare_driven() {
+  std::lock_guard lock(domain_->lock());
+  bool ready = true, timed = false;
+  for (Driven* endpoint : driven_) {
+    ready = endpoint->prepare_to_sleep() && ready;
+    timed = endpoint->watches_peers() || timed;
+  }
+  if (!ready || !completions_.empty()) return -FI_EAGAIN;
+  wakeup_.prepare(timed);
+  return 0;
+}
+
+ssize_t Cq::read(fid_cq* cq, void* buffer, size_t count) {
+  return of(cq)->take(buffer, count, nullptr);
+}
 
 ssize_t Cq::read_from(fid_cq* cq, void* buffer, size_t count, fi_addr_t* sources) {
-  const ssize_t taken = of(cq)->take(buffer, count);
-  for (ssize_t i = 0; i < taken && sources != nullptr; i++) sources[i] = FI_ADDR_NOTAVAIL;
-  return taken;
+  return of(cq)->take(buffer, count, sources);
 }
 
 ssize_t Cq::read_error(fid_cq* cq, fi_cq_err_entry* entry, uint64_t) {
+  if (of(cq)->is_driven()) {
+    std::lock_guard lock(of(cq)->domain_->lock());
+    if (of(cq)->completions_.take_error(entry)) return 1;
+  }
   std::lock_guard lock(of(cq)->mutex_);
   std::deque<fi_cq_err_entry>& queue = of(cq)->queue_;
   if (queue.empty() || queue.front().err == 0) return -FI_EAGAIN;
@@ -234,7 +284,7 @@ ssize_t Cq::wait_from(fid_cq* cq, void* buffer, size_t count, fi_addr_t* sources
       continue;
     }
     if (of(cq)->try_wait() != 0) continue;
-    if (!deadline.wait_for(of(cq)->events_->fd)) return -FI_EAGAIN;
+    if (!deadline.wait_for(of(cq)->wakeup_.fd())) return -FI_EAGAIN;
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "ofi/device.h"
 #include "ofi/fid.h"
+#include "ofi/lock.h"
 
 namespace urma_fi {
 
@@ -19,11 +20,16 @@ class Domain final : public fid_domain {
   static int open(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* context);
 
   const std::shared_ptr<Device>& device() const { return device_; }
+  // Of addresses in address vectors.
+  uint32_t address_format() const { return address_format_; }
+  // Guards endpoints for datagrams, their address vectors and their completions.
+  Lock& lock() { return lock_; }
 
   Needed users;
 
  private:
   explicit Domain(Fabric* fabric) : fabric_(fabric) {}
+  static int open_endpoint(fid_domain* domain, fi_info* info, fid_ep** ep, void* context);
   static int close(fid_t head);
 
   static fi_ops fid_ops_;
@@ -31,6 +37,8 @@ class Domain final : public fid_domain {
 
   Fabric* fabric_;
   std::shared_ptr<Device> device_;
+  uint32_t address_format_ = FI_SOCKADDR_IN6;
+  Lock lock_;
 };
 
 }  // namespace urma_fi

@@ -27,11 +27,6 @@ fi_ops_tagged Endpoint::tagged_ops_ = {
     sizeof(fi_ops_tagged), refuse, refuse, refuse, refuse, refuse, refuse, refuse, refuse, refuse};
 
 int Endpoint::open(fid_domain* domain, fi_info* info, fid_ep** ep, void* context) {
-  if (info == nullptr || info->ep_attr == nullptr || info->tx_attr == nullptr ||
-      info->rx_attr == nullptr || info->ep_attr->type != FI_EP_MSG) {
-    URMA_FI_WARN(FI_LOG_EP_CTRL, "endpoint type is not FI_EP_MSG\n");
-    return -FI_EINVAL;
-  }
   std::unique_ptr<Endpoint> made(new Endpoint(static_cast<Domain*>(domain)));
   made->fid = {FI_CLASS_EP, context, &fid_ops_};
   made->ops = &ep_ops_;

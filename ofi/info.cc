@@ -13,6 +13,8 @@
 
 #include "ofi/atomics.h"
 #include "ofi/log.h"
+#include "ofi/rdm_buffers.h"
+#include "ofi/rdm_match.h"
 #include "ofi/settings.h"
 
 namespace urma_fi {
@@ -20,14 +22,20 @@ namespace {
 
 constexpr uint64_t kTxCaps = FI_MSG | FI_SEND | FI_RMA | FI_READ | FI_WRITE;
 constexpr uint64_t kRxCaps = FI_MSG | FI_RECV | FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE;
+constexpr uint64_t kRdmTxCaps = FI_MSG | FI_TAGGED | FI_SEND;
+constexpr uint64_t kRdmRxCaps = FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_SOURCE;
 constexpr uint64_t kDomainCaps = FI_LOCAL_COMM | FI_REMOTE_COMM;
 constexpr uint64_t kTxOpFlags =
     FI_INJECT | FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 // A message waits for its receive; later one-sided requests wait for neither.
 constexpr uint64_t kOrder = FI_ORDER_SAS | FI_ORDER_SAW | FI_ORDER_WAW | FI_ORDER_RMA_WAW;
 constexpr uint64_t kCompletionOrder = FI_ORDER_STRICT | FI_ORDER_DATA;
+constexpr uint64_t kTagFormat = 0xaaaaaaaaaaaaaaaa;  // any use of all 64 bits
+constexpr uint64_t kRdmOrder = FI_ORDER_SAS;
 constexpr uint32_t kProtocol = FI_PROV_SPECIFIC | 0x75726d61;  // "urma"
 constexpr size_t kMaxDepth = 8192;
+// libfabric's OFI_CORE_PROV_ONLY: one of its layers asks what it can build on.
+constexpr uint64_t kForLayer = 1ULL << 59;
 
 char* copy(const std::string& text) { return strdup(text.c_str()); }
 
@@ -79,6 +87,33 @@ void describe_queues(const urma_device_cap_t& cap, const fi_info* hints, fi_info
   rx.iov_limit = std::min<size_t>(cap.max_jfr_sge, kMaxPieces);
 }
 
+void describe_rdm_queues(const urma_device_cap_t& cap, const fi_info* hints, fi_info* info) {
+  fi_tx_attr& tx = *info->tx_attr;
+  tx.caps = kRdmTxCaps;
+  tx.msg_order = kRdmOrder;
+  tx.inject_size = kEagerSize;
+  tx.size = depth_of(hints != nullptr && hints->tx_attr != nullptr ? hints->tx_attr->size : 0,
+                     default_send_depth(), cap.max_jfs_depth);
+  tx.iov_limit = std::min<size_t>(cap.max_jfs_sge, kRdmPieces);
+  fi_rx_attr& rx = *info->rx_attr;
+  rx.caps = kRdmRxCaps;
+  rx.msg_order = kRdmOrder;
+  rx.size = depth_of(hints != nullptr && hints->rx_attr != nullptr ? hints->rx_attr->size : 0,
+                     default_receive_depth(), cap.max_jfr_depth);
+  rx.iov_limit = std::min<size_t>(cap.max_jfr_sge, kRdmPieces);
+}
+
+void describe_rdm_endpoint(const urma_device_cap_t& cap, fi_info* info) {
+  fi_ep_attr& ep = *info->ep_attr;
+  ep.type = FI_EP_RDM;
+  ep.protocol = kProtocol;
+  ep.protocol_version = 1;
+  ep.max_msg_size = cap.max_msg_size;
+  ep.mem_tag_format = kTagFormat;
+  ep.tx_ctx_cnt = 1;
+  ep.rx_ctx_cnt = 1;
+}
+
 void describe_endpoint(const urma_device_cap_t& cap, fi_info* info) {
   fi_ep_attr& ep = *info->ep_attr;
   ep.type = FI_EP_MSG;
@@ -115,24 +150,34 @@ void describe_domain(const Found& found, fi_info* info) {
   domain.mr_cnt = UINT16_MAX;
 }
 
-fi_info* describe(const Found& found, uint32_t format, const Address& source,
+fi_info* describe(const Found& found, fi_ep_type type, uint32_t format, const Address& source,
                   const fi_info* hints) {
   fi_info* info = fi_allocinfo();
   if (info == nullptr) return nullptr;
-  info->mode = FI_RX_CQ_DATA;
+  const urma_device_cap_t& cap = found.attr.dev_cap;
   info->addr_format = format;
-  describe_queues(found.attr.dev_cap, hints, info);
-  info->caps = info->tx_attr->caps | info->rx_attr->caps | kDomainCaps;
-  describe_endpoint(found.attr.dev_cap, info);
   describe_domain(found, info);
+  if (type == FI_EP_RDM) {
+    describe_rdm_queues(cap, hints, info);
+    describe_rdm_endpoint(cap, info);
+    info->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+    info->domain_attr->mr_mode = 0;
+  } else {
+    describe_queues(cap, hints, info);
+    describe_endpoint(cap, info);
+    info->mode = FI_RX_CQ_DATA;
+  }
+  info->caps = info->tx_attr->caps | info->rx_attr->caps | kDomainCaps;
   info->fabric_attr->name = copy(found.name);
   info->fabric_attr->prov_version = provider.version;
   set_address(&info->src_addr, &info->src_addrlen, format, source);
   return info;
 }
 
-bool allows_memory(uint32_t version, const fi_info* hints) {
-  if (hints->domain_attr == nullptr) return true;
+bool is_rdm(const fi_info* info) { return info->ep_attr->type == FI_EP_RDM; }
+
+bool allows_memory(uint32_t version, const fi_info* hints, const fi_info* info) {
+  if (hints->domain_attr == nullptr || is_rdm(info)) return true;
   const int mode = hints->domain_attr->mr_mode;
   // Before version 1.5 the mode was one of two words, and local registration a mode bit.
   if (mode == FI_MR_BASIC || (mode == FI_MR_UNSPEC && FI_VERSION_LT(version, FI_VERSION(1, 5))))
@@ -142,8 +187,9 @@ bool allows_memory(uint32_t version, const fi_info* hints) {
 
 bool allows_queues(const fi_info* hints, const fi_info* info) {
   if (const fi_tx_attr* tx = hints->tx_attr) {
-    if ((tx->caps & ~info->tx_attr->caps & ~kDomainCaps) != 0 || (tx->msg_order & ~kOrder) != 0 ||
-        (tx->comp_order & ~kCompletionOrder) != 0 || (tx->op_flags & ~kTxOpFlags) != 0 ||
+    if ((tx->caps & ~info->tx_attr->caps & ~kDomainCaps) != 0 ||
+        (tx->msg_order & ~info->tx_attr->msg_order) != 0 ||
+        (tx->comp_order & ~info->tx_attr->comp_order) != 0 || (tx->op_flags & ~kTxOpFlags) != 0 ||
         tx->inject_size > info->tx_attr->inject_size || tx->iov_limit > info->tx_attr->iov_limit ||
         tx->rma_iov_limit > info->tx_attr->rma_iov_limit || tx->size > info->tx_attr->size) {
       return false;
@@ -151,16 +197,17 @@ bool allows_queues(const fi_info* hints, const fi_info* info) {
   }
   const fi_rx_attr* rx = hints->rx_attr;
   return rx == nullptr ||
-         ((rx->caps & ~info->rx_attr->caps & ~kDomainCaps) == 0 && (rx->msg_order & ~kOrder) == 0 &&
-          (rx->comp_order & ~kCompletionOrder) == 0 && (rx->op_flags & ~FI_COMPLETION) == 0 &&
-          rx->iov_limit <= info->rx_attr->iov_limit && rx->size <= info->rx_attr->size &&
-          rx->total_buffered_recv == 0);
+         ((rx->caps & ~info->rx_attr->caps & ~kDomainCaps) == 0 &&
+          (rx->msg_order & ~info->rx_attr->msg_order) == 0 &&
+          (rx->comp_order & ~info->rx_attr->comp_order) == 0 &&
+          (rx->op_flags & ~FI_COMPLETION) == 0 && rx->iov_limit <= info->rx_attr->iov_limit &&
+          rx->size <= info->rx_attr->size && rx->total_buffered_recv == 0);
 }
 
 bool allows_endpoint(const fi_ep_attr* ep, const fi_info* info) {
   if (ep == nullptr) return true;
   const auto one_context = [](size_t count) { return count <= 1; };
-  return (ep->type == FI_EP_UNSPEC || ep->type == FI_EP_MSG) &&
+  return (ep->type == FI_EP_UNSPEC || ep->type == info->ep_attr->type) &&
          (ep->protocol == FI_PROTO_UNSPEC || ep->protocol == kProtocol) &&
          ep->max_msg_size <= info->ep_attr->max_msg_size && ep->msg_prefix_size == 0 &&
          ep->max_order_raw_size == 0 && ep->max_order_war_size == 0 &&
@@ -171,9 +218,10 @@ bool allows_endpoint(const fi_ep_attr* ep, const fi_info* info) {
 bool allows_domain(const fi_domain_attr* domain, const fi_info* info) {
   if (domain == nullptr) return true;
   return (domain->name == nullptr || std::strcmp(domain->name, info->domain_attr->name) == 0) &&
-         domain->control_progress != FI_PROGRESS_AUTO && domain->mr_key_size <= sizeof(uint64_t) &&
-         domain->cq_data_size <= sizeof(uint64_t) && (domain->caps & ~kDomainCaps) == 0 &&
-         domain->auth_key_size == 0;
+         domain->control_progress != FI_PROGRESS_AUTO &&
+         (domain->data_progress != FI_PROGRESS_AUTO || !is_rdm(info)) &&
+         domain->mr_key_size <= sizeof(uint64_t) && domain->cq_data_size <= sizeof(uint64_t) &&
+         (domain->caps & ~kDomainCaps) == 0 && domain->auth_key_size == 0;
 }
 
 bool has_cq_data(const fi_info* hints) { return (hints->mode & FI_RX_CQ_DATA) != 0; }
@@ -187,14 +235,16 @@ bool allows(uint32_t version, const fi_info* hints, const fi_info* info) {
     return false;
   }
   // Data with writes consume a receive; callers that forbid that get no such data.
-  if (hints->domain_attr != nullptr && hints->domain_attr->cq_data_size > 0 && !has_cq_data(hints))
+  if (hints->domain_attr != nullptr && hints->domain_attr->cq_data_size > 0 &&
+      !has_cq_data(hints) && !is_rdm(info)) {
     return false;
-  return allows_memory(version, hints) && allows_queues(hints, info) &&
+  }
+  return allows_memory(version, hints, info) && allows_queues(hints, info) &&
          allows_endpoint(hints->ep_attr, info) && allows_domain(hints->domain_attr, info);
 }
 
-// The caller may have asked for less than there is.
-void narrow(uint32_t version, const fi_info* hints, fi_info* info) {
+// What callers of a connected endpoint get less of.
+void narrow_connected(uint32_t version, const fi_info* hints, fi_info* info) {
   const bool old = FI_VERSION_LT(version, FI_VERSION(1, 5));
   if (old) info->domain_attr->mr_mode = FI_MR_BASIC;
   if (old) info->mode |= FI_LOCAL_MR;
@@ -204,11 +254,32 @@ void narrow(uint32_t version, const fi_info* hints, fi_info* info) {
     info->rx_attr->mode &= ~FI_RX_CQ_DATA;
     info->domain_attr->cq_data_size = 0;
   }
-  if (hints->caps != 0) info->caps = hints->caps | kDomainCaps;
   if (hints->domain_attr != nullptr && hints->domain_attr->mr_mode == FI_MR_BASIC) {
     info->domain_attr->mr_mode = FI_MR_BASIC;
     info->mode |= FI_LOCAL_MR;
   }
+}
+
+// The same for endpoints for datagrams, which need no registered memory.
+void narrow_rdm(uint32_t version, const fi_info* hints, fi_info* info) {
+  const int mode = hints == nullptr || hints->domain_attr == nullptr ? FI_MR_UNSPEC
+                                                                     : hints->domain_attr->mr_mode;
+  if (mode == FI_MR_BASIC || mode == FI_MR_SCALABLE) info->domain_attr->mr_mode = mode;
+  if (mode == FI_MR_UNSPEC && FI_VERSION_LT(version, FI_VERSION(1, 5)))
+    info->domain_attr->mr_mode = FI_MR_SCALABLE;
+  if (hints != nullptr && hints->domain_attr != nullptr &&
+      hints->domain_attr->threading == FI_THREAD_DOMAIN) {
+    info->domain_attr->threading = FI_THREAD_DOMAIN;
+  }
+}
+
+// The caller may have asked for less than there is.
+void narrow(uint32_t version, const fi_info* hints, fi_info* info) {
+  is_rdm(info) ? narrow_rdm(version, hints, info) : narrow_connected(version, hints, info);
+  // Programs that have not asked for it pass any source to their receives.
+  if (hints == nullptr || hints->caps == 0) info->caps &= ~FI_DIRECTED_RECV;
+  if (hints == nullptr) return;
+  if (hints->caps != 0) info->caps = hints->caps | kDomainCaps;
   if (hints->tx_attr != nullptr) info->tx_attr->op_flags = hints->tx_attr->op_flags;
   if (hints->rx_attr != nullptr) info->rx_attr->op_flags = hints->rx_attr->op_flags;
   info->handle = hints->handle;
@@ -266,17 +337,21 @@ int get_info(uint32_t version, const char* node, const char* service, uint64_t f
     if (at_source && wish.has_address) source.eid = wish.address.eid;
     if (has_source && !at_source) source = from_hints;
     if (!has_eid(found, source.eid)) continue;
-    fi_info* made = describe(found, format, source, hints);
-    if (made == nullptr) break;
-    if (!allows(version, hints, made)) {
-      fi_freeinfo(made);
-      continue;
+    for (const fi_ep_type type : {FI_EP_MSG, FI_EP_RDM}) {
+      // libfabric lists ofi_rxm before providers that it does not know.
+      if (type == FI_EP_MSG && (flags & kForLayer) != 0 && !offers_layers()) continue;
+      fi_info* made = describe(found, type, format, source, hints);
+      if (made == nullptr) break;
+      if (!allows(version, hints, made)) {
+        fi_freeinfo(made);
+        continue;
+      }
+      narrow(version, hints, made);
+      if (has_target || (wish.has_address && !at_source))
+        set_address(&made->dest_addr, &made->dest_addrlen, format, target);
+      *end = made;
+      end = &made->next;
     }
-    narrow(version, hints, made);
-    if (has_target || (wish.has_address && !at_source))
-      set_address(&made->dest_addr, &made->dest_addrlen, format, target);
-    *end = made;
-    end = &made->next;
   }
   return *info == nullptr ? -FI_ENODATA : 0;
 }

@@ -25,6 +25,9 @@ size_t depth(const char* name) {
 void define_settings() {
   fi_param_define(&provider, "device", FI_PARAM_STRING,
                   "the only URMA device to offer (default: all)");
+  fi_param_define(&provider, "rxm", FI_PARAM_BOOL,
+                  "let ofi_rxm build endpoints of type FI_EP_RDM on urma; libfabric then lists "
+                  "them before those of urma itself (default: no)");
   fi_param_define(&provider, "tx_size", FI_PARAM_SIZE_T,
                   "sends that an endpoint holds (default: %zu)", kDefaultDepth);
   fi_param_define(&provider, "rx_size", FI_PARAM_SIZE_T,
@@ -38,6 +41,11 @@ std::chrono::milliseconds connect_timeout() {
   int value = 0;
   const bool set = fi_param_get_int(&provider, "connect_timeout", &value) == 0 && value > 0;
   return std::chrono::milliseconds(set ? value : kDefaultConnectTimeout);
+}
+
+bool offers_layers() {
+  int value = 0;
+  return fi_param_get_bool(&provider, "rxm", &value) == 0 && value != 0;
 }
 
 std::string only_device() {

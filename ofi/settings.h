@@ -17,6 +17,9 @@ void define_settings();
 // The only device offered; empty: all are.
 std::string only_device();
 
+// Whether libfabric's layers may use connected endpoints.
+bool offers_layers();
+
 // Timeout of a connection request.
 std::chrono::milliseconds connect_timeout();
 

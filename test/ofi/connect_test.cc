@@ -25,9 +25,11 @@ TEST_F(InfoTest, ListsEachDeviceAsADomain) {
   ASSERT_EQ(provider().getinfo(kVersion, nullptr, nullptr, 0, nullptr, &info), 0);
   int devices = 0;
   urma_free_device_list(urma_get_device_list(&devices));
-  EXPECT_EQ(count(info), devices);
+  EXPECT_EQ(count(info), 2 * devices);
   EXPECT_STREQ(info->domain_attr->name, "urma_shm0");
   EXPECT_EQ(info->ep_attr->type, FI_EP_MSG);
+  EXPECT_STREQ(info->next->domain_attr->name, "urma_shm0");
+  EXPECT_EQ(info->next->ep_attr->type, FI_EP_RDM);
   fi_freeinfo(info);
 }
 

@@ -26,7 +26,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_plm=is
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_orte_tmpdir_base="${URMA_RUNTIME_DIR}"
 export OMPI_MCA_pml=cm OMPI_MCA_mtl=ofi OMPI_MCA_osc=pt2pt
-export OMPI_MCA_mtl_ofi_provider_include='urma;ofi_rxm'
+export OMPI_MCA_mtl_ofi_provider_include=urma
 readonly program="${scratch}/mpi_program"
 
 passed=0 failed=0 skipped=0
@@ -73,6 +73,14 @@ lists_devices() {
   local listed
   listed="$(fi_info -p urma)"
   grep -A 4 '^provider: urma$' <<<"${listed}" | grep -x '    domain: urma_shm0'
+  grep -A 4 '^provider: urma$' <<<"${listed}" | grep -x '    type: FI_EP_RDM'
+}
+
+lists_the_layer_if_told() {
+  local listed
+  listed="$(fi_info -p urma)"
+  grep ofi_rxm <<<"${listed}" && return 1
+  listed="$(FI_URMA_RXM=1 fi_info -p urma)"
   grep -A 4 '^provider: urma;ofi_rxm$' <<<"${listed}" | grep -x '    type: FI_EP_RDM'
 }
 
@@ -98,8 +106,9 @@ print(one.getsockname()[1])')"
 }
 
 pingpong_by_connection() { pingpong -p urma -e msg; }
-pingpong_by_datagram() { pingpong -p 'urma;ofi_rxm' -e rdm; }
-pingpong_by_tag() { pingpong -p 'urma;ofi_rxm' -e rdm -m tagged; }
+pingpong_by_datagram() { pingpong -p urma -e rdm; }
+pingpong_by_tag() { pingpong -p urma -e rdm -m tagged; }
+pingpong_by_layer() { FI_URMA_RXM=1 pingpong -p 'urma;ofi_rxm' -e rdm -m tagged; }
 
 # The program with $1 ranks.
 ranks() {
@@ -111,6 +120,9 @@ ranks() {
 
 two_ranks() { ranks 2; }
 four_ranks() { ranks 4; }
+ranks_by_layer() {
+  FI_URMA_RXM=1 OMPI_MCA_mtl_ofi_provider_include='urma;ofi_rxm' ranks 2
+}
 
 netpipe() {
   cd "${scratch}"
@@ -155,12 +167,15 @@ else
   echo 'mpicc.openmpi is not installed: nothing compiled'
 fi
 run lists_devices fi_info
+run lists_the_layer_if_told fi_info
 run lists_nothing_and_says_nothing fi_info
 run pingpong_by_connection fi_pingpong
 run pingpong_by_datagram fi_pingpong
 run pingpong_by_tag fi_pingpong
+run pingpong_by_layer fi_pingpong
 run two_ranks mpicc.openmpi mpirun.openmpi
 run four_ranks mpicc.openmpi mpirun.openmpi
+run ranks_by_layer mpicc.openmpi mpirun.openmpi
 run netpipe NPopenmpi mpirun.openmpi
 run hpc_challenge hpcc mpirun.openmpi
 run killed_rank fi_info mpicc.openmpi mpirun.openmpi

@@ -31,6 +31,8 @@ def free_port():
 def ping_pong(env, provider, size, times):
     """Returns the microseconds of half a round trip."""
     port = free_port()
+    # libfabric lists the layer first, where it is allowed.
+    env = dict(env, FI_URMA_RXM='1' if 'rxm' in provider else '0')
     common = ['-p', provider, '-e', 'rdm', '-m', 'tagged', '-S', str(size), '-I', str(times)]
     server = subprocess.Popen(['taskset', '-c', '0', 'fi_pingpong', '-B', port] + common, env=env,
                               stdout=subprocess.DEVNULL)
@@ -69,7 +71,7 @@ def component_list(text):
 
 
 MPI = {
-    'ofi, urma': component_list('pml=cm mtl=ofi mtl_ofi_provider_include=urma;ofi_rxm'),
+    'ofi, urma': component_list('pml=cm mtl=ofi mtl_ofi_provider_include=urma'),
     'ob1, vader': component_list('pml=ob1 btl=self,vader'),
 }
 
@@ -96,7 +98,7 @@ def main():
         env = dict(os.environ, URMA_RUNTIME_DIR=folder, OMPI_ALLOW_RUN_AS_ROOT='1',
                    FI_PROVIDER_PATH=str(pathlib.Path(options.bin).resolve() / 'lib/libfabric'),
                    OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1', OMPI_MCA_plm='isolated')
-        fabric = {name: ([], []) for name in ('urma;ofi_rxm', 'shm')}
+        fabric = {name: ([], []) for name in ('urma', 'urma;ofi_rxm', 'shm')}
         mpi = {name: ([], []) for name in MPI}
         for _ in range(options.rounds):
             for name, (small, large) in fabric.items():

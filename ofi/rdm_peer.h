@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+
+// The peers of an endpoint for datagrams: those of its address vector, and senders outside it.
+
+#ifndef OFI_RDM_PEER_H
+#define OFI_RDM_PEER_H
+
+#include <rdma/fabric.h>
+
+#include <cstring>
+#include <deque>
+#include <vector>
+
+#include "ofi/address.h"
+#include "ofi/rdm_frame.h"
+#include "ofi/rdm_list.h"
+#include "urma_types.h"
+
+namespace urma_fi {
+
+struct Receive;
+struct Send;
+
+// A queue of ours that takes the data of large messages from one peer, in the order of our grants.
+struct LaneIn {
+  urma_jfr_t* queue = nullptr;  // NULL: no large message yet
+  uint32_t token = 0;
+  List<Receive> granted;  // their buffers are posted there
+  size_t count = 0;       // of them
+  int closing = 0;        // they come back flushed, and fail with this; 0: open
+  List<Receive> waiting;  // the queue was full
+};
+
+// The peer's queue for data of ours.
+struct LaneOut {
+  urma_target_jetty_t* target = nullptr;  // NULL: no grant yet
+  uint32_t id = 0;
+  uint32_t token = 0;
+  uint32_t in_flight = 0;  // messages on the way there
+};
+
+// A grant that waits for room in the queue to its peer.
+struct GrantFrame {
+  uint8_t flags;
+  GrantBody body;
+};
+
+struct Peer {
+  Address address;
+  fi_addr_t number = FI_ADDR_NOTAVAIL;  // in the address vector
+  uint16_t incarnation = 0;             // 0: nothing has come from it
+  uint16_t former = 0;                  // of the endpoint that had the address before
+  // Of all that is sent to it: a queue completes in order, and this peer may not read.
+  urma_jfs_t* queue = nullptr;
+  urma_target_jetty_t* target = nullptr;  // NULL: nothing sent yet
+  bool proven = false;                    // the last send that was looked after has arrived
+  bool probed = false;                    // a probe is under way
+  bool flushed = false;                   // the last probe of a closing endpoint was posted
+  uint32_t copies = 0;                    // in flight to it
+  uint32_t awaited = 0;                   // what it alone can end: receives from it, large messages
+  List<Send> requested;                   // large messages that wait for its grant
+  std::vector<GrantFrame> delayed_grants;  // its queue was full
+  List<Send> delayed_data;                 // likewise
+  LaneIn in;
+  LaneOut out;
+
+  bool delays() const { return !delayed_grants.empty() || !delayed_data.empty(); }
+};
+
+class PeerTable {
+ public:
+  // The peer at that address, made if needed.
+  Peer* at(const urma_eid_t& eid, uint32_t id) {
+    Peer* peer = find(eid, id);
+    return peer != nullptr ? peer : add({eid, id});
+  }
+
+  // The same for whoever sends to us; NULL: there are too many.
+  Peer* from(const urma_eid_t& eid, uint32_t id) {
+    Peer* peer = find(eid, id);
+    return peer != nullptr || strangers_ == kMostStrangers ? peer : (strangers_++, add({eid, id}));
+  }
+
+  std::deque<Peer>& all() { return peers_; }
+  const std::deque<Peer>& all() const { return peers_; }
+
+ private:
+  static constexpr size_t kMostStrangers = 65536;
+
+  // Ids are often consecutive, and alike on different devices.
+  static size_t hash(const urma_eid_t& eid, uint32_t id) {
+    uint64_t words[2];
+    std::memcpy(words, eid.raw, sizeof(words));
+    return ((words[0] ^ words[1] ^ id) * 0x9e3779b97f4a7c15) >> 32;
+  }
+  Peer* find(const urma_eid_t& eid, uint32_t id) const {
+    for (size_t i = hash(eid, id);; i++) {
+      Peer* peer = slots_[i & (slots_.size() - 1)];
+      if (peer == nullptr) return nullptr;
+      if (peer->address.id == id && same_eid(peer->address.eid, eid)) return peer;
+    }
+  }
+  Peer* add(const Address& address);
+  void place(Peer* peer);
+
+  std::deque<Peer> peers_;
+  size_t strangers_ = 0;  // that have sent before anybody inserted them
+  std::vector<Peer*> slots_ = std::vector<Peer*>(64);  // a power of two, half of them empty
+};
+
+}  // namespace urma_fi
+
+#endif  // OFI_RDM_PEER_H
