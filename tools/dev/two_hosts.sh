@@ -27,6 +27,10 @@ ip link set wire up
 "${there[@]}" ip link set lo up
 "${there[@]}" ip address add 10.99.0.2/24 dev wire
 "${there[@]}" ip link set wire up
+# The kernel takes up to a second to see that the cable is connected.
+for side in "" "${there[*]}"; do
+  until [[ $(${side} ip -brief link show wire up) == *' UP '* ]]; do :; done
+done
 
 export URMA_DEVICE=${URMA_DEVICE:-urma_net0} DEMO_ADDRESS=10.99.0.1
 export DEMO_CLIENT="env URMA_RUNTIME_DIR=${directory} ${there[*]}"
