@@ -5,8 +5,6 @@
 #include "device.h"
 #include "exchange.h"
 
-enum { DEPTH = 4 };
-
 void post_receive(struct line* line) {
   urma_sge_t sge = {.addr = (uintptr_t)&line->in, .len = sizeof(line->in), .tseg = line->seg};
   urma_jfr_wr_t wr = {.src = {.sge = &sge, .num_sge = 1}}, *bad;
@@ -24,12 +22,12 @@ void send_number(struct line* line, uint32_t number) {
 }
 
 static void create_jetty(struct line* line, urma_context_t* ctx) {
-  urma_jfr_cfg_t jfr_cfg = {.depth = DEPTH, .trans_mode = URMA_TM_RM, .max_sge = 1};
+  urma_jfr_cfg_t jfr_cfg = {.depth = LINE_DEPTH, .trans_mode = URMA_TM_RM, .max_sge = 1};
   jfr_cfg.jfc = line->jfc;
   line->jfr = urma_create_jfr(ctx, &jfr_cfg);
   require(line->jfr != NULL, "urma_create_jfr");
   urma_jetty_cfg_t cfg = {.flag.bs.share_jfr = URMA_SHARE_JFR, .shared.jfr = line->jfr};
-  cfg.jfs_cfg = (urma_jfs_cfg_t){.depth = DEPTH, .trans_mode = URMA_TM_RM, .max_sge = 1};
+  cfg.jfs_cfg = (urma_jfs_cfg_t){.depth = LINE_DEPTH, .trans_mode = URMA_TM_RM, .max_sge = 1};
   cfg.jfs_cfg.jfc = line->jfc;
   cfg.jfs_cfg.rnr_retry = URMA_TYPICAL_RNR_RETRY;
   cfg.jfs_cfg.err_timeout = URMA_TYPICAL_ERR_TIMEOUT;
@@ -45,7 +43,7 @@ static void find_peer(struct line* line, int sock) {
 }
 
 void open_line(struct line* line, urma_context_t* ctx, urma_jfce_t* events, int sock) {
-  urma_jfc_cfg_t jfc_cfg = {.depth = 2 * DEPTH, .jfce = events, .user_ctx = (uintptr_t)line};
+  urma_jfc_cfg_t jfc_cfg = {.depth = 2 * LINE_DEPTH, .jfce = events, .user_ctx = (uintptr_t)line};
   line->jfc = urma_create_jfc(ctx, &jfc_cfg);
   require(line->jfc != NULL, "urma_create_jfc");
   urma_seg_cfg_t seg_cfg = {.va = (uintptr_t)&line->in, .len = sizeof(line->in)};

@@ -9,6 +9,8 @@
 
 #include "urma_api.h"
 
+enum { LINE_DEPTH = 4 };  // of each queue
+
 struct line {
   urma_jfc_t* jfc;  // of both directions; its user_ctx is the address of the line
   urma_jfr_t* jfr;
@@ -17,6 +19,8 @@ struct line {
   urma_target_seg_t* seg;
   uint32_t in;        // the last number received
   uint32_t answered;  // for the server
+  uint32_t waiting;   // for the server: numbers without an answer, at most 1
+  uint32_t sending;   // for the server: answers without a record, at most LINE_DEPTH
 };
 
 // Creates the queues, posts one receive, and finds the jetty of the process at the other end of
