@@ -15,7 +15,8 @@
 
 namespace urma {
 
-// `Grant` has a SegmentGrant `segment`, the Wanted it was `wanted` for, and stands(). Any thread.
+// `Grant` has a SegmentGrant `segment` and stands(); for is_of() and invalidation() also the Wanted
+// it was `wanted` for. Any thread.
 template <typename Grant>
 class GrantedSegment : public ImportedSegment {
  public:
@@ -26,8 +27,8 @@ class GrantedSegment : public ImportedSegment {
     // SYNC(grant): acquire pairs with the release in put_in_force().
     return static_cast<const Grant*>(handle.grant_slot.load(std::memory_order_acquire));
   }
-  // The newest grant, which may no longer stand; NULL before the first, and while a provider whose
-  // grants cannot tell that they ended has to ask anew. It stays while the segment is imported.
+  // The newest grant, which may no longer stand. NULL before the first one; over verbs also from
+  // doubt() until the owner has answered again. It stays while the segment is imported.
   [[gnu::always_inline]] const Grant* grant() const { return grant_of(*this); }
   // It was granted once, and that grant no longer stands.
   bool stale() const {

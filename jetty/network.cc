@@ -24,8 +24,12 @@ bool same_eid(const urma_eid_t& a, const urma_eid_t& b) {
 }
 
 std::string hex_of(const urma_eid_t& eid) {
+  constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
-  for (const uint8_t byte : eid.raw) text += urma::format("{:02x}", byte);
+  for (const uint8_t byte : eid.raw) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 0xf];
+  }
   return text;
 }
 

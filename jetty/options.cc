@@ -49,7 +49,18 @@ class Buffer {
                            const void* send_cfg = nullptr) const {
     for (const opt_map_t& row : table) {
       if (row.opt != option_) continue;
-      const void* of = row.tgt == TARGET_CFG ? cfg : row.tgt == TARGET_OPT ? opt : send_cfg;
+      const void* of = nullptr;
+      switch (row.tgt) {
+        case TARGET_CFG:
+          of = cfg;
+          break;
+        case TARGET_OPT:
+          of = opt;
+          break;
+        case TARGET_JFS_CFG:
+          of = send_cfg;
+          break;
+      }
       return copy(static_cast<const char*>(of) + row.offset, row.size);
     }
     URMA_LOG_LIMITED(ERR, "get_opt: option {:#x} is not one of this object; see urma_opcode.h",

@@ -57,7 +57,6 @@ std::vector<PeerWatches::Name> PeerWatches::watches_of(const OwnerKey& owner) co
   return names;
 }
 
-// Out of memory or descriptors: later there may be some.
 void PeerWatches::look(const Name& name) {
   // Copies: the answer may end the watch at once.
   const Watch* watch = at(name);
@@ -67,6 +66,7 @@ void PeerWatches::look(const Name& name) {
   try {
     find_(kind, eid, id, [this, name](const std::optional<Owner>& owner) { found(name, owner); });
   } catch (...) {
+    // Out of memory or descriptors.
     look_later(name);
     throw;
   }
@@ -86,7 +86,7 @@ void PeerWatches::look_later(const Name& name) {
 
 void PeerWatches::found(const Name& name, const std::optional<Owner>& owner) {
   Watch* watch = at(name);
-  // With an owner, this answers an earlier look, which had failed on the way.
+  // It already has an owner: this answers a look that threw after it had asked.
   if (watch == nullptr || watch->owner.has_value()) return;
   cancel_timer(watch);
   if (!owner.has_value()) {

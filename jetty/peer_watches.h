@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "urma/base/runtime.h"
@@ -35,7 +36,7 @@ class PeerWatches {
   enum class State {
     kReached,
     kGone,     // since it was looked up: its loss may have been reported already
-    kRefused,  // to be reached: perhaps another process has the id in a moment
+    kRefused,  // cannot be reached now; another process may have the id soon
   };
   struct Owner {
     OwnerKey key;
@@ -45,7 +46,7 @@ class PeerWatches {
   // may have called found(), or do so later.
   using OnFound = std::function<void(const std::optional<Owner>&)>;
   using Find = std::function<void(IdKind kind, const urma_eid_t& eid, uint32_t id, OnFound found)>;
-  // From now on the provider has to report the loss of this owner, or no longer.
+  // Asks the provider to report the loss of this owner, or, with false, to stop.
   using Heed = std::function<void(const OwnerKey& owner, bool heeded)>;
 
   PeerWatches(

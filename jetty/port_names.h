@@ -33,7 +33,8 @@ struct PortRange {
 inline constexpr uint32_t kPortsOfId = 8;
 uint16_t port_of(const PortRange& range, uint32_t id, uint32_t index);
 
-// Where names are held, and ports heard.
+// Holds names and listens at ports. PortNames calls it with its lock held, except is_claimed(): it
+// must not wait for the service thread.
 class PortHost {
  public:
   virtual ~PortHost() = default;

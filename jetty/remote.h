@@ -152,7 +152,7 @@ class ImportedSegment : public SegmentHandle, public Shared<ImportedSegment> {
 
   virtual void unreferenced() { delete this; }
   // URMA_ACCESS_* that its owner has granted, as far as known.
-  virtual uint32_t granted_access() const { return 0; }
+  virtual uint32_t granted_access() const = 0;
   // Waits until it is known whether the whole segment is mapped here: its address, or 0.
   virtual uint64_t wait_mapped() { return 0; }
 

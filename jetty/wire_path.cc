@@ -27,9 +27,9 @@ bool WirePath::advance() {
     sender_->wire().progress();
     reap();
   }
-  const bool some = !idle();
-  const bool waiting = some && execute_pending();
-  if (some && !posting) push();
+  const bool pending = !idle();
+  const bool waiting = pending && execute_pending();
+  if (pending && !posting) push();
   // What a wire does at once has already ended.
   reap();
   return waiting;

@@ -2,7 +2,7 @@
 //
 // A network that takes and delivers what it likes: all sockets of TCP in these processes move one
 // byte, a few, many or none at a time, in an order that only depends on the number of calls.
-// recvmsg and the others of this file take the place of those of the C library.
+// The functions exported here replace those of the C library.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -94,6 +94,20 @@ PIECES_EXPORT ssize_t sendmsg(int fd, const msghdr* message, int flags) {
   if (!urma_test::is_tcp(fd)) return next(fd, message, flags);
   urma_test::Cut cut(*message);
   return cut.none() ? urma_test::later() : next(fd, cut.message(), flags);
+}
+
+PIECES_EXPORT ssize_t recv(int fd, void* bytes, size_t size, int flags) {
+  static auto* const next = urma_test::real<decltype(recv)>("recv");
+  if (!urma_test::is_tcp(fd)) return next(fd, bytes, size, flags);
+  const size_t portion = urma_test::next_portion();
+  return portion == 0 ? urma_test::later() : next(fd, bytes, std::min(size, portion), flags);
+}
+
+PIECES_EXPORT ssize_t send(int fd, const void* bytes, size_t size, int flags) {
+  static auto* const next = urma_test::real<decltype(send)>("send");
+  if (!urma_test::is_tcp(fd)) return next(fd, bytes, size, flags);
+  const size_t portion = urma_test::next_portion();
+  return portion == 0 ? urma_test::later() : next(fd, bytes, std::min(size, portion), flags);
 }
 
 // The calls of OpenSSL.

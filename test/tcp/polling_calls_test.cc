@@ -85,7 +85,7 @@ void repeat_until_told(const Channel& channel, const Work& work) {
 // The calls of a batch that nothing disturbs: other work on the machine can stop a process, and its
 // service thread then helps.
 template <typename Work>
-Calls least_calls(const Calls& expected, const Work& work) {
+Calls undisturbed_calls(const Calls& expected, const Work& work) {
   const auto deadline = Clock::now() + patience(seconds(20));
   Calls calls;
   do {
@@ -109,7 +109,7 @@ TEST_F(PollingTest, AMessageAndItsAnswerTakeAPacketEach) {
       [](Channel& channel) {
         Party party(channel);
         const Calls expected = {kBatch, kBatch, kBatch, 0};
-        expect_calls(least_calls(expected, [&] { party.ask(); }), expected);
+        expect_calls(undisturbed_calls(expected, [&] { party.ask(); }), expected);
         channel.send('e');
         party.send();
         channel.sync();
@@ -136,7 +136,7 @@ TEST_F(PollingTest, AWriteTakesAPacketAndAnAnswer) {
       [](Channel& channel) {
         Party party(channel);
         const Calls expected = {kBatch, 0, kBatch, 0};
-        expect_calls(least_calls(expected, [&] { party.write(); }), expected);
+        expect_calls(undisturbed_calls(expected, [&] { party.write(); }), expected);
         channel.sync();
       },
       "polls",

@@ -5,7 +5,9 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <array>
 #include <cstring>
 #include <stdexcept>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "test/process/footprint.h"
 #include "test/process/harness.h"
 #include "test/process/soak.h"
+#include "urma_ext.h"
 
 namespace urma_test {
 namespace {
@@ -60,11 +63,23 @@ uint64_t grown_since(const Footprint& before) {
   return now > before.resident_bytes ? now - before.resident_bytes : 0;
 }
 
-// Polls until no more has moved in many polls, so that all windows are full.
+uint64_t sent_bytes() {
+  std::array<urma_ext_connection_t, 8> streams;
+  uint32_t count = streams.size();
+  EXPECT_EQ(urma_ext_query_connections(::getpid(), streams.data(), &count), URMA_SUCCESS);
+  uint64_t sent = 0;
+  for (uint32_t i = 0; i < count; ++i) sent += streams[i].sent_bytes;
+  return sent;
+}
+
+// Polls until a thousand polls have sent nothing more: all windows are full.
 void fill_windows(Party& party) {
-  for (int i = 0; i < 20'000; ++i) {
-    EXPECT_TRUE(has_nothing(party.endpoint.send_jfc));
-    ::sched_yield();
+  uint64_t before = UINT64_MAX;
+  for (uint64_t now = 0; (now = sent_bytes()) != before; before = now) {
+    for (int i = 0; i < 1000; ++i) {
+      EXPECT_TRUE(has_nothing(party.endpoint.send_jfc));
+      ::sched_yield();
+    }
   }
 }
 
@@ -109,37 +124,53 @@ TEST_F(StuckPeerTest, MessagesWithoutReceivesWaitAtTheirSender) {
   run_two("receiver", receiver, "sender", sender);
 }
 
+// Offers its memory; is stopped after the first sync.
+void own(Channel& channel) {
+  Party party;
+  channel.send(offer_of(party.endpoint, party.segment));
+  channel.sync();
+  channel.sync();
+}
+
+// Has written to the owner once, and the owner is stopped, when this is constructed.
+struct Sender : Party {
+  explicit Sender(Channel& channel) {
+    const auto offer = channel.receive<Offer>();
+    queue = endpoint.import(offer.queue);
+    theirs = endpoint.import(offer.segment);
+    write(queue, theirs, 0);
+    wait_for_success(endpoint.send_jfc, 0);
+    channel.sync();
+    channel.sync();
+  }
+
+  urma_target_jetty_t* queue;
+  urma_target_seg_t* theirs;
+};
+
+void stop_owner(Child& owner, Child& sender) {
+  sender.channel().send(owner.channel().receive<Offer>());
+  owner.channel().sync();
+  sender.channel().sync();
+  owner.stop();
+  sender.channel().sync();
+}
+
 // It is stopped: nothing of it runs, and only its kernel takes bytes. The messages wait in their
 // sender's memory, as they must not change before they are complete.
 TEST_F(StuckPeerTest, RequestsToAStoppedProcessWaitAtTheirSender) {
-  Child owner("owner", [](Channel& channel) {
-    Party party;
-    channel.send(offer_of(party.endpoint, party.segment));
-    channel.sync();
-    channel.sync();
-  });
+  Child owner("owner", own);
   Child sender("sender", [](Channel& channel) {
-    Party party;
-    const auto offer = channel.receive<Offer>();
-    urma_target_jetty_t* queue = party.endpoint.import(offer.queue);
-    urma_target_seg_t* theirs = party.endpoint.import(offer.segment);
-    party.write(queue, theirs, 0);
-    wait_for_success(party.endpoint.send_jfc, 0);
-    channel.sync();  // and it is stopped
-    channel.sync();
+    Sender party(channel);
     const Footprint before = take_footprint();
-    for (uint32_t i = 0; i < kDepth; ++i) party.write(queue, theirs, i);
+    for (uint32_t i = 0; i < kDepth; ++i) party.write(party.queue, party.theirs, i);
     fill_windows(party);
     EXPECT_LT(grown_since(before), kMost);
     channel.sync();  // and goes on
     for (uint32_t i = 0; i < kDepth; ++i) wait_for_success(party.endpoint.send_jfc, i);
     channel.sync();
   });
-  sender.channel().send(owner.channel().receive<Offer>());
-  owner.channel().sync();
-  sender.channel().sync();
-  owner.stop();
-  sender.channel().sync();
+  stop_owner(owner, sender);
   sender.channel().sync();
   ::kill(owner.pid(), SIGCONT);
   sender.channel().sync();
@@ -152,25 +183,13 @@ TEST_F(StuckPeerTest, RequestsToAStoppedProcessWaitAtTheirSender) {
 TEST_F(StuckPeerTest, RequestsToAStoppedProcessEndInTime) {
   static constexpr milliseconds kTimeout{400};
   ::setenv("URMA_TCP_TIMEOUT_MS", "400", 1);
-  Child owner("owner", [](Channel& channel) {
-    Party party;
-    channel.send(offer_of(party.endpoint, party.segment));
-    channel.sync();
-    channel.sync();
-  });
+  Child owner("owner", own);
   Child sender("sender", [](Channel& channel) {
-    Party party;
-    const auto offer = channel.receive<Offer>();
-    urma_target_jetty_t* queue = party.endpoint.import(offer.queue);
-    urma_target_seg_t* theirs = party.endpoint.import(offer.segment);
-    party.write(queue, theirs, 0);
-    wait_for_success(party.endpoint.send_jfc, 0);
-    channel.sync();  // and it is stopped
-    channel.sync();
+    Sender party(channel);
     const auto posted = Clock::now();
     for (uint32_t i = 0; i < kDepth; ++i) {
-      if (i % 2 == 0) party.write(queue, theirs, i);
-      if (i % 2 == 1) party.send(queue, i);
+      if (i % 2 == 0) party.write(party.queue, party.theirs, i);
+      if (i % 2 == 1) party.send(party.queue, i);
     }
     for (uint32_t i = 0; i < kDepth; ++i) {
       wait_for_status(party.endpoint.send_jfc, URMA_CR_ACK_TIMEOUT_ERR);
@@ -179,11 +198,7 @@ TEST_F(StuckPeerTest, RequestsToAStoppedProcessEndInTime) {
     EXPECT_LT(Clock::now() - posted, promised(4 * kTimeout));
     channel.sync();
   });
-  sender.channel().send(owner.channel().receive<Offer>());
-  owner.channel().sync();
-  sender.channel().sync();
-  owner.stop();
-  sender.channel().sync();
+  stop_owner(owner, sender);
   sender.channel().sync();
   sender.expect_success();
   owner.kill();

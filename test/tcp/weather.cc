@@ -244,7 +244,7 @@ TEST_F(WeatherTest, ALongTransferIsNotSilence) {
 }
 
 // Each connects to the other before it hears from it, if the link delays long enough. All messages
-// arrive, in order, whether one stream or two stay.
+// arrive, in order.
 TEST_F(WeatherTest, BothConnectAtOnce) {
   constexpr uint64_t kMessages = 50;
   const auto party = [](Channel& channel) {

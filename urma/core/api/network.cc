@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "urma/base/ip.h"
 #include "urma/core/api/checks.h"
 #include "urma/core/api/export.h"
 #include "urma_api.h"
@@ -37,9 +38,7 @@ bool parse_number(const char* text, uint32_t* number) {
 // -------------------------------------------------------------------------------------------------
 
 URMA_EXPORT void urma_u32_to_eid(uint32_t ipv4, urma_eid_t* eid) {
-  eid->in4.reserved = 0;
-  eid->in4.prefix = htonl(URMA_IPV4_MAP_IPV6_PREFIX);
-  eid->in4.addr = htonl(ipv4);
+  *eid = urma::mapped({htonl(ipv4)});
 }
 
 URMA_EXPORT int urma_str_to_eid(const char* buf, urma_eid_t* eid) {

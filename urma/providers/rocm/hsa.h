@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The headers of the HSA runtime. They know the byte order of x86 alone by themselves.
+// The headers of the HSA runtime. They detect the byte order on x86 only; elsewhere it must
+// be defined.
 #ifndef URMA_PROVIDERS_ROCM_HSA_H_
 #define URMA_PROVIDERS_ROCM_HSA_H_
 

@@ -10,7 +10,6 @@
 #include <bit>
 #include <chrono>
 #include <string_view>
-#include <utility>
 
 #include "jetty/faulty.h"
 #include "segment/memory_map.h"

@@ -4,9 +4,6 @@
 #include <cstring>
 
 namespace urma::tcp {
-bool Address::operator==(const Address& other) const {
-  return port == other.port && std::memcmp(eid.raw, other.eid.raw, sizeof(eid.raw)) == 0;
-}
 
 SocketAddress::SocketAddress(const Address& address) {
   if (is_ipv4(address.eid)) {

@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 
@@ -25,15 +24,15 @@ namespace urma::tcp {
 struct Address {
   urma_eid_t eid;
   uint16_t port;
-
-  bool operator==(const Address& other) const;
 };
 
-// The other end, as its greeting describes it. The port is where it listens, so that two processes
-// that connect to each other at once keep the same one of the two streams.
+// The other end, as its greeting describes it. The port is where it listens, not that of the
+// stream.
 struct Peer {
   Address listens_at;
-  std::array<uint8_t, 16> process;  // drawn at its start: a restarted process has another one
+  // Drawn at its start: a restarted process has another one. Of two streams that two processes
+  // begin to each other at once, it decides which one stays.
+  std::array<uint8_t, 16> process;
 };
 
 // What a stream has carried since it was opened. Any thread reads.

@@ -250,9 +250,9 @@ void Connection::push(bool answers) {
   });
 }
 
-// A program that answers each message at once sends the report with its answer, in one packet: the
-// kernel has it before, so that it leaves though the program is killed in between, unless more has
-// come that no poll has read.
+// A program that answers each message at once sends the report with its answer, in one packet. The
+// kernel has the report before: it leaves even if the program is killed, unless bytes have arrived
+// that no poll has read.
 void Connection::report() {
   const MutexLock lock(mutex_);
   if (gone()) return;
@@ -265,7 +265,7 @@ void Connection::report() {
     if (!ahead) return flush();
     ahead_ = waiting() != 0;
     send_waiting(true);
-    // Here its progress is not made, nor the wish for room made known.
+    // It continues the stream, and asks to be told of room.
     if (waiting() != 0 || stream_->wants_room()) flush();
   });
 }
@@ -277,8 +277,8 @@ void Connection::owe(uint32_t way, bool urgent) {
     first = owing_.empty();
     owing_.push_back(way);
   }
-  // SYNC(tcp-spinning): the debt is recorded before these looks; who ends either state does so
-  // first, then pushes.
+  // SYNC(tcp-spinning): the debt is recorded before these looks; whatever ends either state
+  // changes it first, then pushes.
   if (urgent || wire_->polls_each()) return;
   if (!wire_->spinning()) {
     wire_->engine().service().post([self = shared_from_this()] { self->push(/*answers=*/false); });
@@ -504,9 +504,8 @@ void Connection::progress(bool to_end) {
   });
 }
 
-// False if nothing more arrives now. What is less than asked for is the last, but only one more
-// look
-// (`to_end`) tells whether the stream ends after it.
+// False if nothing more arrives now. If the buffer is not filled, these bytes are the last; only
+// one more look (`to_end`) tells whether the stream ends after them.
 bool Connection::receive_some(bool to_end) {
   size_t come = 0;
   bool all = false;

@@ -55,17 +55,17 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   urma_ext_connection_t describe(urma_ext_connection_state_t state) const;
 
   // Processes what the peer has sent, unless another thread does, and sends what is due. `to_end`:
-  // notices too if the stream ends behind it, which otherwise the next call does. Any thread.
+  // also notices an end of the stream right behind it; otherwise the next call does. Any thread.
   void progress(bool to_end = false);
   // Sends what is due, as far as there is room. `answers`: for a program that posts.
   void push(bool answers);
   bool awaits();
   // Whether messages wait for a receiver; *stuck is set if one has since the last call.
   bool has_messages(bool* stuck);
-  // Nothing has arrived since the last call; kPing asks for a sign of life.
+  // Since the last call nothing has arrived here or, of what was sent, at the peer's host. Asks for
+  // a sign of life then.
   bool silent();
   int fd() const { return fd_; }
-  bool lost() const { return gone(); }
   // Ends everything in flight.
   void end(const std::string& why);
 
@@ -212,11 +212,9 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   bool greeted_ URMA_GUARDED_BY(mutex_) = false;     // the peer has said that it keeps this one
   bool full_ URMA_GUARDED_BY(mutex_) = false;        // a request waits for room
   bool wants_room_ URMA_GUARDED_BY(mutex_) = false;  // as the wire knows it
-  // Reports were sent since the program has last polled or posted; their bytes wait in the kernel
-  // for an answer to go with; the last ones were followed by an answer.
-  bool reported_ URMA_GUARDED_BY(mutex_) = false;
-  bool ahead_ URMA_GUARDED_BY(mutex_) = false;
-  bool answers_ URMA_GUARDED_BY(mutex_) = false;
+  bool reported_ URMA_GUARDED_BY(mutex_) = false;    // since the program last polled or posted
+  bool ahead_ URMA_GUARDED_BY(mutex_) = false;       // the bytes of that report wait in the kernel
+  bool answers_ URMA_GUARDED_BY(mutex_) = false;     // the program answered after the last report
   std::vector<char> out_ URMA_GUARDED_BY(mutex_);
   size_t out_begin_ URMA_GUARDED_BY(mutex_) = 0;
   std::vector<char> in_ URMA_GUARDED_BY(mutex_);

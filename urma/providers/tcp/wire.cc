@@ -26,7 +26,7 @@ namespace {
 constexpr uint32_t kPollsToSpin = 64;
 // The factor by which that number grows each time a program has stopped polling while something
 // waited for it, after less than kTicksToTrust checks. A program that spins on memory that a peer
-// writes to does so: each time, the service thread would come late.
+// writes to stops polling each time; the service thread would take over late.
 constexpr uint32_t kSpinsLater = 8;
 constexpr uint32_t kTicksToTrust = 4;
 constexpr uint32_t kMostPollsToSpin = 1U << 14;
@@ -110,7 +110,7 @@ void TcpWire::stop() {
   service().unwatch(carrier_->fd());
   std::vector<Ref> ending;
   for (const auto& [number, greeting] : std::exchange(greetings_, {})) {
-    // An open one is in sockets_ instead, and a poll may have lost it: its number is not its own.
+    // An open one is watched through sockets_, and its descriptor may be closed and used again.
     if (greeting.agreed_by_ns == 0) service().unwatch(greeting.connection->fd());
     ending.push_back(greeting.connection);
   }
@@ -320,8 +320,9 @@ void TcpWire::decide(const Ref& connection) {
   if (!other) {
     agree(connection);
   } else if (found->second->began()) {
-    // The peer drops its own once it sees ours, or ours is lost without being known to be so here.
+    // A stream to itself has both ends here.
     if (connection->peer().process == carrier_->process()) return;
+    // The peer drops its own once it has ours. Unless ours is lost: the ping tells.
     crossed_[process] = connection;
     return found->second->ping();
   }
@@ -373,7 +374,7 @@ void TcpWire::forget(const Ref& connection) {
   const bool was_known = std::erase_if(by_process_, is_this) != 0;
   silent_beats_.erase(connection->number());
   if (stopped_) return;
-  // Whoever waits for it looks for the process once more.
+  // Searches that wait for it look for the process once more.
   end_greeting(connection, connection);
   if (was_known) {
     const auto crossed = crossed_.extract(process_of(connection->peer()));
@@ -624,7 +625,8 @@ void TcpWire::tick() {
   const uint64_t polls = polls_.load(std::memory_order_relaxed);
   if (std::exchange(polls_seen_, polls) == polls) {
     epoll_event waiting;
-    const bool late = ticks_<kTicksToTrust&& ::epoll_wait(sockets_.get(), &waiting, 1, 0)> 0;
+    const bool soon = ticks_ < kTicksToTrust;
+    const bool late = soon && ::epoll_wait(sockets_.get(), &waiting, 1, 0) > 0;
     const uint32_t before = polls_to_spin_.load();
     polls_to_spin_.store(late ? std::min(before * kSpinsLater, kMostPollsToSpin) : kPollsToSpin);
     return stop_spinning();

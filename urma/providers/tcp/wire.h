@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -107,7 +108,7 @@ class TcpWire final : public Wire {
   struct Greeting {
     Ref connection;
     std::vector<std::function<void(const Ref&)>> told;  // NULL: there is none
-    uint64_t agreed_by_ns = 0;  // open, unless the peer has started another: its answer decides
+    uint64_t agreed_by_ns = 0;  // 0: not open; else kept then, unless the peer decides before
   };
   // Nobody answered there in time.
   struct Silence {

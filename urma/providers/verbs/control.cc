@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "jetty/network.h"
-#include "urma/base/error.h"
 #include "urma/base/id_blocks.h"
 #include "urma/base/log.h"
 #include "urma/base/random.h"

@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include <linux/errqueue.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "urma/base/clock.h"
-#include "urma/base/error.h"
 #include "urma/base/log.h"
 #include "urma/base/random.h"
 #include "urma/providers/verbs/path.h"

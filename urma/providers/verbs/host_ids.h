@@ -9,7 +9,7 @@
 
 namespace urma::verbs {
 
-// The names of a context's control socket, for any thread: the service thread hears their ports.
+// PortNames of a context, for any thread: ports are opened and closed on the service thread.
 class HostIds final : public IdClaims {
  public:
   explicit HostIds(Service* service) : service_(service) {}

@@ -26,7 +26,7 @@ void RemoteRegion::ask_owner(const Wanted& wanted) {
 }
 
 // A repeated grant takes no new place: the list stays short though an owner is asked often.
-const KeyGrant* RemoteRegion::known(const KeyGrant& answered) const {
+const KeyGrant* RemoteRegion::find_same(const KeyGrant& answered) const {
   const auto same = std::find_if(grants().begin(), grants().end(), [&](const auto& granted) {
     return granted->segment.says_the_same(answered.segment) && granted->rkey == answered.rkey;
   });
@@ -43,7 +43,7 @@ void RemoteRegion::finish(const Wanted& wanted, const SegmentAnswer& answer) {
     if (answer.answer != Answer::kAccepted) {
       URMA_LOG_LIMITED(WARNING, "segment at va {:#x} of token id {:#x} cannot be used: {}",
                        wanted.va, seg.token_id, answer_text(answer.answer));
-    } else if (const KeyGrant* same = known(answered); same != nullptr) {
+    } else if (const KeyGrant* same = find_same(answered); same != nullptr) {
       put_in_force(same);
     } else if (grants().size() < kMaxGrants) {
       publish(std::make_unique<const KeyGrant>(answered));

@@ -49,7 +49,7 @@ class RemoteRegion : public GrantedSegment<KeyGrant> {
  private:
   void ask_owner(const Wanted& wanted) override;
   void finish(const Wanted& wanted, const SegmentAnswer& answer);
-  const KeyGrant* known(const KeyGrant& answered) const URMA_REQUIRES(mutex_);
+  const KeyGrant* find_same(const KeyGrant& answered) const URMA_REQUIRES(mutex_);
 
   urma::Transport* const transport_;
   Connector* const connector_;
