@@ -23,7 +23,7 @@ class Reader {
   Reader(uint32_t format, const void* addresses)
       : format_(format),
         next_(static_cast<const char*>(addresses)),
-        pointers_(format == FI_ADDR_STR && std::memcmp(next_, "urma://", sizeof(char*) - 1) != 0) {}
+        pointers_(format == FI_ADDR_STR && std::strncmp(next_, "urma://", 7) != 0) {}
 
   bool read(Address* address) {
     const char* bytes = next_;

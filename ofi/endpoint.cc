@@ -67,31 +67,10 @@ int Endpoint::close(fid_t head) {
     counters.receive->leave(endpoint->receive_cq_);
     counters.receive->users.drop();
   }
-  for (Cq* cq : {endpoint->send_cq_, endpoint->receive_cq_})
-    if (cq != nullptr) cq->users.drop();
+  endpoint->drop_bound_queues();
   if (endpoint->eq_ != nullptr) endpoint->eq_->users.drop();
   endpoint->domain_->users.drop();
   delete endpoint;
-  return 0;
-}
-
-int Endpoint::bind_queue(Cq* cq, uint64_t flags) {
-  const bool selective = (flags & FI_SELECTIVE_COMPLETION) != 0;
-  if ((flags & (FI_TRANSMIT | FI_RECV)) == 0) return -FI_EINVAL;
-  if (((flags & FI_TRANSMIT) != 0 && send_cq_ != nullptr) ||
-      ((flags & FI_RECV) != 0 && receive_cq_ != nullptr)) {
-    return -FI_EINVAL;
-  }
-  if ((flags & FI_TRANSMIT) != 0) {
-    send_cq_ = cq;
-    report_sends_ = !selective;
-    cq->users.take();
-  }
-  if ((flags & FI_RECV) != 0) {
-    receive_cq_ = cq;
-    report_receives_ = !selective;
-    cq->users.take();
-  }
   return 0;
 }
 

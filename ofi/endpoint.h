@@ -17,6 +17,7 @@
 #include <span>
 
 #include "ofi/atomics.h"
+#include "ofi/bound_queues.h"
 #include "ofi/deadline.h"
 #include "ofi/device.h"
 #include "ofi/fid.h"
@@ -32,7 +33,7 @@ class Eq;
 
 enum class State { kIdle, kConnecting, kAccepting, kConnected, kShut };
 
-class Endpoint final : public fid_ep, public JettyOwner {
+class Endpoint final : public fid_ep, public JettyOwner, private BoundQueues {
  public:
   static int open(fid_domain* domain, fi_info* info, fid_ep** ep, void* context);
   ~Endpoint();
@@ -75,7 +76,6 @@ class Endpoint final : public fid_ep, public JettyOwner {
   explicit Endpoint(Domain* domain) : domain_(domain) {}
 
   // endpoint.cc: making and ending
-  int bind_queue(Cq* cq, uint64_t flags);
   int bind_counter(Cntr* cntr, uint64_t flags);
   int enable();
   int make_queues();
@@ -184,11 +184,7 @@ class Endpoint final : public fid_ep, public JettyOwner {
   fi_info* info_ = nullptr;
   fid_t request_ = nullptr;  // the connection request to answer
   Eq* eq_ = nullptr;
-  Cq* send_cq_ = nullptr;
-  Cq* receive_cq_ = nullptr;
   Counters counters_;
-  bool report_sends_ = true;     // those without FI_COMPLETION too
-  bool report_receives_ = true;  // likewise
   urma_jfr_t* jfr_ = nullptr;
   urma_jetty_t* jetty_ = nullptr;
   urma_target_jetty_t* target_ = nullptr;

@@ -66,6 +66,19 @@ size_t depth_of(size_t wished, size_t otherwise, uint32_t most) {
   return std::min<size_t>({wished != 0 ? wished : otherwise, most, kMaxDepth});
 }
 
+// Depths of queues and pieces of a request.
+void set_sizes(const urma_device_cap_t& cap, const fi_info* hints, size_t most_pieces,
+               fi_info* info) {
+  const fi_tx_attr* tx = hints != nullptr ? hints->tx_attr : nullptr;
+  const fi_rx_attr* rx = hints != nullptr ? hints->rx_attr : nullptr;
+  info->tx_attr->size =
+      depth_of(tx != nullptr ? tx->size : 0, default_send_depth(), cap.max_jfs_depth);
+  info->tx_attr->iov_limit = std::min<size_t>(cap.max_jfs_sge, most_pieces);
+  info->rx_attr->size =
+      depth_of(rx != nullptr ? rx->size : 0, default_receive_depth(), cap.max_jfr_depth);
+  info->rx_attr->iov_limit = std::min<size_t>(cap.max_jfr_sge, most_pieces);
+}
+
 void describe_queues(const urma_device_cap_t& cap, const fi_info* hints, fi_info* info) {
   fi_tx_attr& tx = *info->tx_attr;
   const uint64_t atomic = has_atomics(cap) ? FI_ATOMIC : 0;
@@ -73,18 +86,13 @@ void describe_queues(const urma_device_cap_t& cap, const fi_info* hints, fi_info
   tx.msg_order = kOrder;
   tx.comp_order = kCompletionOrder;
   tx.inject_size = cap.max_jfs_inline_len;
-  tx.size = depth_of(hints != nullptr && hints->tx_attr != nullptr ? hints->tx_attr->size : 0,
-                     default_send_depth(), cap.max_jfs_depth);
-  tx.iov_limit = std::min<size_t>(cap.max_jfs_sge, kMaxPieces);
   tx.rma_iov_limit = 1;
   fi_rx_attr& rx = *info->rx_attr;
   rx.caps = kRxCaps | atomic;
   rx.mode = FI_RX_CQ_DATA;
   rx.msg_order = kOrder;
   rx.comp_order = kCompletionOrder;
-  rx.size = depth_of(hints != nullptr && hints->rx_attr != nullptr ? hints->rx_attr->size : 0,
-                     default_receive_depth(), cap.max_jfr_depth);
-  rx.iov_limit = std::min<size_t>(cap.max_jfr_sge, kMaxPieces);
+  set_sizes(cap, hints, kMaxPieces, info);
 }
 
 void describe_rdm_queues(const urma_device_cap_t& cap, const fi_info* hints, fi_info* info) {
@@ -92,15 +100,10 @@ void describe_rdm_queues(const urma_device_cap_t& cap, const fi_info* hints, fi_
   tx.caps = kRdmTxCaps;
   tx.msg_order = kRdmOrder;
   tx.inject_size = kEagerSize;
-  tx.size = depth_of(hints != nullptr && hints->tx_attr != nullptr ? hints->tx_attr->size : 0,
-                     default_send_depth(), cap.max_jfs_depth);
-  tx.iov_limit = std::min<size_t>(cap.max_jfs_sge, kRdmPieces);
   fi_rx_attr& rx = *info->rx_attr;
   rx.caps = kRdmRxCaps;
   rx.msg_order = kRdmOrder;
-  rx.size = depth_of(hints != nullptr && hints->rx_attr != nullptr ? hints->rx_attr->size : 0,
-                     default_receive_depth(), cap.max_jfr_depth);
-  rx.iov_limit = std::min<size_t>(cap.max_jfr_sge, kRdmPieces);
+  set_sizes(cap, hints, kRdmPieces, info);
 }
 
 void describe_rdm_endpoint(const urma_device_cap_t& cap, fi_info* info) {

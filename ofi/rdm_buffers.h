@@ -25,10 +25,14 @@ enum Owner : uint64_t {
   kBounce,  // a receive that is always posted; its number is above
   kLane,    // the Receive whose memory takes data
   kSend,    // the Send
-  kPeer,    // the Peer that it goes to; only a failure matters
+  kPeer,    // the Peer that it goes to: a probe, or a failure
   kOwnerMask = 3,
 };
 constexpr int kOwnerBits = 2;
+
+inline uint64_t context_of(const void* object, Owner owner) {
+  return reinterpret_cast<uintptr_t>(object) | owner;
+}
 
 class Buffers {
  public:
@@ -56,7 +60,6 @@ class Buffers {
     return copy;
   }
   void put_copy(char* copy) { free_copies_.push_back(copy); }
-  size_t copies_in_use() const { return kCopies - free_copies_.size(); }
 
   urma_target_seg_t* segment() const { return segment_; }
 

@@ -3,10 +3,12 @@
 #include "ofi/rdm_endpoint.h"
 
 #include <rdma/fi_errno.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <random>
 
+#include "ofi/deadline.h"
 #include "ofi/info.h"
 #include "ofi/log.h"
 #include "ofi/passive.h"
@@ -16,11 +18,11 @@ namespace {
 
 constexpr int kBatch = 16;
 constexpr uint32_t kRecordDepth = 8192;
-// A peer that is waited for is asked for a sign of life this often, and the clock once in so many
+// A peer that is waited for is probed at most this often; the clock is read once in kPollsPerLook
 // polls without a record.
 constexpr std::chrono::milliseconds kLookAfter{100};
 constexpr uint32_t kPollsPerLook = 1024;
-constexpr std::chrono::seconds kFlushTime{1};
+constexpr int kFlushMs = 1000;
 
 }  // namespace
 
@@ -85,8 +87,8 @@ RdmEndpoint::~RdmEndpoint() { fi_freeinfo(info_); }
 
 int RdmEndpoint::close(fid_t head) {
   RdmEndpoint* self = object_of<RdmEndpoint, fid_ep>(head);
+  if (self->enabled_) self->flush();
   {
-    if (self->enabled_) self->flush();
     std::lock_guard lock(self->domain_->lock());
     self->drop_queues();
     if (self->av_ != nullptr) self->av_->leave(self);
@@ -101,30 +103,9 @@ int RdmEndpoint::close(fid_t head) {
     self->receive_counter_->leave(self->receive_cq_);
     self->receive_counter_->users.drop();
   }
-  for (Cq* cq : {self->send_cq_, self->receive_cq_})
-    if (cq != nullptr) cq->users.drop();
+  self->drop_bound_queues();
   self->domain_->users.drop();
   delete self;
-  return 0;
-}
-
-int RdmEndpoint::bind_queue(Cq* cq, uint64_t flags) {
-  const bool selective = (flags & FI_SELECTIVE_COMPLETION) != 0;
-  if ((flags & (FI_TRANSMIT | FI_RECV)) == 0) return -FI_EINVAL;
-  if (((flags & FI_TRANSMIT) != 0 && send_cq_ != nullptr) ||
-      ((flags & FI_RECV) != 0 && receive_cq_ != nullptr)) {
-    return -FI_EINVAL;
-  }
-  if ((flags & FI_TRANSMIT) != 0) {
-    send_cq_ = cq;
-    report_sends_ = !selective;
-    cq->users.take();
-  }
-  if ((flags & FI_RECV) != 0) {
-    receive_cq_ = cq;
-    report_receives_ = !selective;
-    cq->users.take();
-  }
   return 0;
 }
 
@@ -207,6 +188,7 @@ int RdmEndpoint::make_jetty() {
   if ((jetty_ = urma_create_jetty(device_->context(), &cfg)) == nullptr)
     return errno == EEXIST ? -FI_EADDRINUSE : error_of_errno();
   inline_size_ = std::min<size_t>(device_->cap().max_jfs_inline_len, kMostInline);
+  if (inline_size_ < kMaxHead + sizeof(GrantBody)) return -FI_ENOSYS;
   // 0 stands for a peer that nothing has come from.
   const uint32_t incarnation = random_number() % UINT16_MAX + 1;
   origin_ = {jetty_->jetty_id.id, static_cast<uint16_t>(incarnation)};
@@ -245,12 +227,15 @@ int RdmEndpoint::enable() {
 // What was sent without a record may still wait for room at its receiver. Other threads may use
 // the domain meanwhile.
 void RdmEndpoint::flush() {
-  const auto end = Clock::now() + kFlushTime;
+  const Deadline deadline(kFlushMs);
   bool flushed = false;
-  while (!flushed && Clock::now() < end) {
-    std::lock_guard lock(domain_->lock());
-    progress();
-    flushed = flush_all();
+  while (!flushed && !deadline.is_over()) {
+    {
+      std::lock_guard lock(domain_->lock());
+      progress();
+      flushed = flush_all();
+    }
+    sched_yield();
   }
 }
 
@@ -258,7 +243,7 @@ void RdmEndpoint::flush() {
 bool RdmEndpoint::flush_all() {
   bool flushed = true;
   for (Peer& peer : peers_.all()) {
-    if (peer.queue == nullptr) continue;
+    if (peer.target == nullptr) continue;
     if (!peer.flushed && !peer.probed && peer.delayed_grants.empty()) {
       probe(&peer);
       peer.flushed = peer.probed;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-// Endpoints for datagrams: one RM jetty each, which reaches every peer.
+// Endpoints for datagrams: one RM jetty each, which receives; each peer is
+// sent to from a queue of its own.
 //
 // Short messages travel whole and are matched from a receive that is always posted (eager). A large
 // one is announced; the receiver posts the buffer that it is for to a queue for that sender, its
@@ -25,6 +26,7 @@
 #include <vector>
 
 #include "ofi/av.h"
+#include "ofi/bound_queues.h"
 #include "ofi/cntr.h"
 #include "ofi/cq.h"
 #include "ofi/deadline.h"
@@ -62,7 +64,7 @@ struct Send {
   GrantBody grant;
 };
 
-class RdmEndpoint final : public fid_ep, public Driven, public AddressUser {
+class RdmEndpoint final : public fid_ep, public Driven, public AddressUser, private BoundQueues {
  public:
   static int open(fid_domain* domain, fi_info* info, fid_ep** ep, void* context);
   ~RdmEndpoint();
@@ -99,7 +101,6 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser {
   explicit RdmEndpoint(Domain* domain) : domain_(domain) {}
 
   // rdm_endpoint.cc: making and ending, progress
-  int bind_queue(Cq* cq, uint64_t flags);
   int bind_counter(Cntr* cntr, uint64_t flags);
   int enable();
   int make_queues();
@@ -222,13 +223,9 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser {
   fi_info* info_ = nullptr;
   Address source_;  // id 0: any
   Av* av_ = nullptr;
-  Cq* send_cq_ = nullptr;
-  Cq* receive_cq_ = nullptr;
   Cntr* send_counter_ = nullptr;
   Cntr* receive_counter_ = nullptr;
-  bool report_sends_ = true;     // those without FI_COMPLETION too
-  bool report_receives_ = true;  // likewise
-  bool directed_ = false;        // receives name their source
+  bool directed_ = false;  // receives name their source
   bool enabled_ = false;
 
   urma_jfc_t* records_ = nullptr;

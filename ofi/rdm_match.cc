@@ -28,10 +28,10 @@ size_t Pieces::scatter(const char* from, size_t size) const {
   return done;
 }
 
-void Pieces::gather(char* to) const {
-  for (size_t i = 0; i < count; i++) {
-    if (pieces[i].iov_len > 0) std::memcpy(to, pieces[i].iov_base, pieces[i].iov_len);
-    to += pieces[i].iov_len;
+void gather(std::span<const iovec> pieces, char* to) {
+  for (const iovec& piece : pieces) {
+    if (piece.iov_len > 0) std::memcpy(to, piece.iov_base, piece.iov_len);
+    to += piece.iov_len;
   }
 }
 

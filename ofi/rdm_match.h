@@ -32,8 +32,10 @@ struct Pieces {
   bool set(std::span<const iovec> given);
   // Copies up to `size` bytes. Returns how many there was room for.
   size_t scatter(const char* from, size_t size) const;
-  void gather(char* to) const;
 };
+
+// Copies all pieces, one behind the other.
+void gather(std::span<const iovec> pieces, char* to);
 
 // Memory of a large message, registered while it moves.
 struct Registered {

@@ -53,7 +53,7 @@ struct Peer {
   // Of all that is sent to it: a queue completes in order, and this peer may not read.
   urma_jfs_t* queue = nullptr;
   urma_target_jetty_t* target = nullptr;  // NULL: nothing sent yet
-  bool proven = false;                    // the last send that was looked after has arrived
+  bool proven = false;                    // the last confirmed send has arrived
   bool probed = false;                    // a probe is under way
   bool flushed = false;                   // the last probe of a closing endpoint was posted
   uint32_t copies = 0;                    // in flight to it
@@ -64,7 +64,7 @@ struct Peer {
   LaneIn in;
   LaneOut out;
 
-  bool delays() const { return !delayed_grants.empty() || !delayed_data.empty(); }
+  bool delayed = false;  // in the list of peers whose queue was full
 };
 
 class PeerTable {
@@ -75,7 +75,7 @@ class PeerTable {
     return peer != nullptr ? peer : add({eid, id});
   }
 
-  // The same for whoever sends to us; NULL: there are too many.
+  // The same for a sender; NULL: there are too many.
   Peer* from(const urma_eid_t& eid, uint32_t id) {
     Peer* peer = find(eid, id);
     return peer != nullptr || strangers_ == kMostStrangers ? peer : (strangers_++, add({eid, id}));

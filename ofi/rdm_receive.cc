@@ -113,8 +113,8 @@ void RdmEndpoint::take_bounce(const urma_cr_t& record) {
   buffers_.post(jfr_, index);
 }
 
-// False: the frame is late, of an endpoint that has been replaced. What waits for the endpoint that
-// had the address before waits in vain.
+// False: a late frame of an endpoint that has been replaced. A new incarnation fails everything
+// that waits for the one before.
 bool RdmEndpoint::recognise(Peer* peer, uint16_t incarnation) {
   if (peer->incarnation == incarnation) return true;
   if (peer->former == incarnation) return false;

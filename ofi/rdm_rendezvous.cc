@@ -15,10 +15,6 @@ namespace {
 
 constexpr uint32_t kLaneDepth = 64;  // grants that a peer may have
 
-uint64_t context_of(const void* object, Owner owner) {
-  return reinterpret_cast<uintptr_t>(object) | owner;
-}
-
 }  // namespace
 
 // The receiver's side.
@@ -98,9 +94,10 @@ void RdmEndpoint::send_grant(Peer* peer, const GrantFrame& frame) {
   peer->delayed_grants.push_back(frame);
 }
 
-// Something will be added to what waits for room in its queue, which nobody may sleep through.
+// Call before adding to what waits for room in its queue. Wakes sleepers: room raises no event.
 void RdmEndpoint::delay(Peer* peer) {
-  if (!peer->delays()) delayed_.push_back(peer);
+  if (!peer->delayed) delayed_.push_back(peer);
+  peer->delayed = true;
   receive_cq_->wake();
 }
 
@@ -215,7 +212,7 @@ void RdmEndpoint::take_grant(Peer* peer, const Frame& frame) {
 
 // Tells the receiver that no data will come.
 void RdmEndpoint::return_grant(Peer* peer, const GrantBody& grant) {
-  // A hostile peer cannot fill our memory by not reading.
+  // Bounded: a hostile peer may not read.
   if (grant.accepted > 0 && peer->delayed_grants.size() < kLaneDepth)
     send_grant(peer, {kReturned, grant});
 }
@@ -267,8 +264,11 @@ bool RdmEndpoint::post_data(Send* send) {
 void RdmEndpoint::send_delayed() {
   std::vector<Peer*> peers;
   peers.swap(delayed_);
-  for (Peer* peer : peers)
-    if (!send_delayed_to(peer)) delayed_.push_back(peer);
+  for (Peer* peer : peers) {
+    // A send that failed may have left another grant.
+    peer->delayed = !send_delayed_to(peer) || !peer->delayed_grants.empty();
+    if (peer->delayed) delayed_.push_back(peer);
+  }
 }
 
 // False: its queue is full.

@@ -16,10 +16,6 @@ namespace {
 constexpr uint32_t kQueueDepth = 128;  // of the queue to one peer
 constexpr uint32_t kMostCopies = 48;   // in flight to one peer
 
-uint64_t context_of(const void* object, Owner owner) {
-  return reinterpret_cast<uintptr_t>(object) | owner;
-}
-
 uint8_t frame_flags(uint64_t kind, uint64_t flags) {
   return static_cast<uint8_t>(((kind & FI_TAGGED) != 0 ? kTagged : 0) |
                               ((flags & FI_REMOTE_CQ_DATA) != 0 ? kHasData : 0));
@@ -133,16 +129,12 @@ void RdmEndpoint::put_send(Send* send) {
 }
 
 // The message is in the ring to its receiver, or in our queue, when this returns. It is complete
-// then, unless the caller wants to know more or it is not known that the peer is there.
+// then, unless the caller asked for more or no confirmed send has reached the peer yet.
 ssize_t RdmEndpoint::send_inline(Peer* peer, const Outgoing& message, size_t bytes) {
   char frame[kMostInline];
   const size_t head = write_head(frame, FrameKind::kEager, frame_flags(message.kind, message.flags),
                                  origin_, message.data);
-  char* to = frame + head;
-  for (const iovec& piece : message.pieces) {
-    if (piece.iov_len > 0) std::memcpy(to, piece.iov_base, piece.iov_len);
-    to += piece.iov_len;
-  }
+  gather(message.pieces, frame + head);
   const bool confirmed = !peer->proven || (message.flags & FI_TRANSMIT_COMPLETE) != 0;
   Send* send = confirmed ? take_send(peer, message) : nullptr;
   const uint64_t context = confirmed ? context_of(send, kSend) : context_of(peer, kPeer);
@@ -169,9 +161,7 @@ ssize_t RdmEndpoint::send_copy(Peer* peer, const Outgoing& message, size_t bytes
   peer->copies++;
   const size_t head = write_head(copy, FrameKind::kEager, frame_flags(message.kind, message.flags),
                                  origin_, message.data);
-  Pieces pieces;
-  pieces.set(message.pieces);
-  pieces.gather(copy + head);
+  gather(message.pieces, copy + head);
   const bool confirmed = !peer->proven || (message.flags & FI_TRANSMIT_COMPLETE) != 0;
   Send* send = take_send(peer, message);
   send->copy = copy;
@@ -199,7 +189,7 @@ ssize_t RdmEndpoint::send_copy(Peer* peer, const Outgoing& message, size_t bytes
 // The caller may change its memory at once.
 void RdmEndpoint::keep_bytes(Send* send) {
   send->kept.resize(send->memory.bytes);
-  send->memory.gather(send->kept.data());
+  gather({send->memory.pieces, send->memory.count}, send->kept.data());
   const iovec piece = {send->kept.data(), send->kept.size()};
   send->memory.set({&piece, 1});
 }

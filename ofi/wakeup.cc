@@ -22,6 +22,7 @@ int Wakeup::make(int events) {
   all_ = epoll_create1(EPOLL_CLOEXEC);
   found_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+  if (all_ < 0 || found_ < 0 || timer_ < 0) return -errno;
   for (const int fd : {events, found_, timer_}) {
     epoll_event readable{};
     readable.events = EPOLLIN;
