@@ -17,6 +17,10 @@ namespace {
 
 using UnbindTest = ProcessTest;
 
+// In such a round the peer looks for messages only after the unbind, so that some are outstanding
+// then, whatever the machine is busy with.
+bool peer_waits(int round) { return round % 4 == 0; }
+
 // Of the requests outstanding when a side unbinds, the peer has received exactly those that
 // complete with success; the rest is flushed, and never arrives.
 TEST_F(UnbindTest, UnderTraffic) {
@@ -55,7 +59,8 @@ TEST_F(UnbindTest, UnderTraffic) {
               ++received;
             }
           };
-          for (uint64_t before = random() % kRequests; done < before;) take();
+          const uint64_t before = peer_waits(round) ? 0 : random() % kRequests;
+          while (done < before) take();
           EXPECT_EQ(urma_unbind_jetty(party.endpoint.jetty), URMA_SUCCESS);
           while (done < kRequests) take();
           // Free at once: no one reads it any more.
@@ -84,7 +89,7 @@ TEST_F(UnbindTest, UnderTraffic) {
             party.post_receive();
             return true;
           };
-          while (::poll(&told, 1, 0) == 0) take();
+          while (!peer_waits(round) && ::poll(&told, 1, 0) == 0) take();
           const auto completed = channel.receive<uint64_t>();
           for (int i = 0; i < 100; ++i) take();
           EXPECT_EQ(std::exchange(received, 0), completed) << round;

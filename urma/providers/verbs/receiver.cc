@@ -82,14 +82,14 @@ urma_status_t Receiver::add(const urma_jfr_wr_t& wr) {
                      table_.depth());
     return URMA_ENOMEM;
   }
-  const urma_status_t status = fill(wr, place);
+  const urma_status_t status = fill_place(wr, place);
   if (status != URMA_SUCCESS) return status;
   table_.take(place);
   list(place);
   return URMA_SUCCESS;
 }
 
-urma_status_t Receiver::fill(const urma_jfr_wr_t& wr, PostedReceive* place) {
+urma_status_t Receiver::fill_place(const urma_jfr_wr_t& wr, PostedReceive* place) {
   place->user_ctx = wr.user_ctx;
   place->bytes = 0;
   place->pieces = 0;

@@ -117,7 +117,7 @@ class Receiver final : public urma::Receiver, private QueueListener {
   void close_queue() URMA_REQUIRES(lock_);
   int post_list(ibv_recv_wr* first, ibv_recv_wr** bad) URMA_REQUIRES(lock_);
   urma_status_t add(const urma_jfr_wr_t& wr) URMA_REQUIRES(lock_);
-  urma_status_t fill(const urma_jfr_wr_t& wr, PostedReceive* place) URMA_REQUIRES(lock_);
+  urma_status_t fill_place(const urma_jfr_wr_t& wr, PostedReceive* place) URMA_REQUIRES(lock_);
   urma_status_t post_listed(uint32_t* posted) URMA_REQUIRES(lock_);
   // Frees the places of the receives that the device refused.
   urma_status_t refuse_listed(int error, const ibv_recv_wr* bad, uint32_t count, uint32_t* posted)
