@@ -21,8 +21,8 @@ TEST(Carrier, KnowsItsPeer) {
   const auto a = make_socket_carrier(config_at({kIpv4}));
   const auto b = make_socket_carrier(config_at({kOther}));
   const Ends ends = join(*a, kIpv4, *b, kOther);
-  EXPECT_EQ(ends.begins->peer().listens_at, (Address{kOther, b->port()}));
-  EXPECT_EQ(ends.answers->peer().listens_at, (Address{kIpv4, a->port()}));
+  EXPECT_EQ(text_of(ends.begins->peer().listens_at), text_of(Address{kOther, b->port()}));
+  EXPECT_EQ(text_of(ends.answers->peer().listens_at), text_of(Address{kIpv4, a->port()}));
   EXPECT_NE(ends.begins->peer().process, ends.answers->peer().process);
   EXPECT_EQ(ends.answers->who(), text_of(Address{kIpv4, a->port()}));
 }
@@ -69,7 +69,7 @@ TEST(Carrier, ListensOnOnePortForIpv6AndIpv4) {
   const auto a = make_socket_carrier(config_at({kIpv4, kIpv6}));
   const Ends ipv4 = join(*a, kIpv4, *a, kIpv4);
   const Ends ipv6 = join(*a, kIpv6, *a, kIpv6);
-  EXPECT_EQ(ipv6.answers->peer().listens_at, (Address{kIpv6, a->port()}));
+  EXPECT_EQ(text_of(ipv6.answers->peer().listens_at), text_of(Address{kIpv6, a->port()}));
 }
 
 TEST(Carrier, ListensOnlyAtItsAddresses) {
@@ -111,7 +111,7 @@ TEST(Carrier, ListensOnFurtherPortsForAWhile) {
   const auto answers = next_stream(*a);
   EXPECT_EQ(greet(*begins, *answers).answers, StreamState::kOpen);
   // The name by which it is known.
-  EXPECT_EQ(begins->peer().listens_at, (Address{kIpv4, a->port()}));
+  EXPECT_EQ(text_of(begins->peer().listens_at), text_of(Address{kIpv4, a->port()}));
   a->stop_listening(further);
   a->stop_listening(a->port());
   const auto late = b->connect(kIpv4, {kIpv4, further}, &why);
