@@ -32,15 +32,13 @@
 #include "ofi/deadline.h"
 #include "ofi/device.h"
 #include "ofi/domain.h"
+#include "ofi/random.h"
 #include "ofi/rdm_buffers.h"
 #include "ofi/rdm_frame.h"
 #include "ofi/rdm_match.h"
 #include "ofi/rdm_peer.h"
 
 namespace urma_fi {
-
-// For numbers that peers shall not guess, or mistake for those of another endpoint.
-uint32_t random_number();
 
 // A send that has no completion yet.
 struct Send {
@@ -238,10 +236,11 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser, priv
   std::vector<Peer*> peers_by_number_;  // NULL: removed
   Matcher matcher_;
   Pool<Send> sends_;
-  uint32_t turns_ = random_number();  // a restarted process uses others
-  uint64_t lane_number_ = 0;          // of the last grant
-  std::vector<Peer*> delayed_;        // whose queues were full
-  uint32_t idle_ = 0;                 // polls without a record
+  // A restarted process uses others.
+  uint32_t turns_ = static_cast<uint32_t>(random_number());
+  uint64_t lane_number_ = 0;    // of the last grant
+  std::vector<Peer*> delayed_;  // whose queues were full
+  uint32_t idle_ = 0;           // polls without a record
   Clock::time_point looked_after_;
 };
 
