@@ -146,6 +146,7 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser, priv
   void give(Receive* receive, Unexpected* message);
   void discard(Unexpected* message);
   void take_bounce(const urma_cr_t& record);
+  Peer* sender_of(const Frame& frame, const urma_eid_t& eid);
   bool recognise(Peer* peer, uint16_t incarnation);
   void answer_probe(Peer* peer, const ProbeBody& probe);
   void take_frame(Peer* peer, const Frame& frame, uint64_t tag);
