@@ -12,13 +12,14 @@
 namespace urma_fi {
 namespace {
 
-constexpr uint32_t kMaxId = 65535;
+constexpr uint32_t kMaxService = 65535;
 constexpr char kScheme[] = "urma://";
 
 std::vector<char> encode_socket(const Address& address) {
   sockaddr_in6 socket{};
   socket.sin6_family = AF_INET6;
   socket.sin6_port = htons(static_cast<uint16_t>(address.id));
+  socket.sin6_flowinfo = htonl(address.id >> 16);
   std::memcpy(&socket.sin6_addr, address.eid.raw, URMA_EID_SIZE);
   const char* bytes = reinterpret_cast<const char*>(&socket);
   return {bytes, bytes + sizeof(socket)};
@@ -33,8 +34,15 @@ bool decode_socket(const void* bytes, size_t size, Address* address) {
   if (family != AF_INET6 || size < sizeof(socket)) return false;
   std::memcpy(&socket, bytes, sizeof(socket));
   std::memcpy(address->eid.raw, &socket.sin6_addr, URMA_EID_SIZE);
-  address->id = ntohs(socket.sin6_port);
-  return true;
+  const uint32_t high = ntohl(socket.sin6_flowinfo);
+  address->id = high << 16 | ntohs(socket.sin6_port);
+  return high <= UINT16_MAX;
+}
+
+bool parse_number(const std::string& text, uint32_t* number) {
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, *number);
+  return error == std::errc() && stop == end;
 }
 
 }  // namespace
@@ -60,10 +68,8 @@ bool decode(uint32_t format, const void* bytes, size_t size, Address* address) {
   return parse({text, strnlen(text, size)}, address);
 }
 
-bool parse_id(const std::string& text, uint32_t* id) {
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, *id);
-  return error == std::errc() && stop == end && *id <= kMaxId;
+bool parse_service(const std::string& text, uint32_t* id) {
+  return parse_number(text, id) && *id <= kMaxService;
 }
 
 bool parse(const std::string& text, Address* address) {
@@ -73,7 +79,7 @@ bool parse(const std::string& text, Address* address) {
     eid.erase(0, sizeof(kScheme) - 1);
     const size_t slash = eid.find('/');
     if (slash != std::string::npos) {
-      if (!parse_id(eid.substr(slash + 1), &address->id)) return false;
+      if (!parse_number(eid.substr(slash + 1), &address->id)) return false;
       eid.erase(slash);
     }
   }

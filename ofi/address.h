@@ -23,7 +23,8 @@ struct Address {
 bool same_eid(const urma_eid_t& a, const urma_eid_t& b);
 
 // FI_SOCKADDR_IN6 and FI_SOCKADDR: the EID as the IPv6 address and the id as the port, which is
-// what layers on libfabric expect. FI_ADDR_STR: urma://EID/ID.
+// what layers on libfabric expect; the upper 16 bits of the id as the flow label, since devices may
+// choose larger ids. FI_ADDR_STR: urma://EID/ID.
 bool is_format(uint32_t format);
 
 // The bytes of `address` in `format`, a string with its ending zero.
@@ -35,8 +36,8 @@ bool decode(uint32_t format, const void* bytes, size_t size, Address* address);
 // Reads urma://EID/ID, urma://EID or an EID. False: anything else.
 bool parse(const std::string& text, Address* address);
 
-// Reads an id in decimal, 0 to 65535. False: anything else.
-bool parse_id(const std::string& text, uint32_t* id);
+// Reads the id of a service in decimal, 0 to 65535. False: anything else.
+bool parse_service(const std::string& text, uint32_t* id);
 
 std::string to_text(const Address& address);
 

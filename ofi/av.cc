@@ -115,7 +115,7 @@ int Av::insert_service(fid_av* av, const char* node, const char* service, fi_add
                        uint64_t, void*) {
   Address address;
   const bool good = node != nullptr && parse(node, &address) &&
-                    (service == nullptr || parse_id(service, &address.id)) && address.id != 0;
+                    (service == nullptr || parse_service(service, &address.id)) && address.id != 0;
   std::lock_guard lock(of(av)->domain_->lock());
   const fi_addr_t given = good ? of(av)->add(address) : FI_ADDR_NOTAVAIL;
   if (number != nullptr) *number = given;

@@ -11,12 +11,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <random>
 
 #include "ofi/endpoint.h"
 #include "ofi/fabric.h"
 #include "ofi/log.h"
 #include "ofi/passive.h"
+#include "ofi/random.h"
 #include "ofi/settings.h"
 
 namespace urma_fi {
@@ -26,11 +26,6 @@ constexpr size_t kMaxEvents = 4096;  // beyond it, connection requests are rejec
 
 void turn_away(CmPort& port, const Address& from, uint64_t number) {
   port.send(from, make_message(CmKind::kReject, number, 0, 0, nullptr, 0));
-}
-
-uint64_t random_number() {
-  static thread_local std::random_device device;
-  return static_cast<uint64_t>(device()) << 32 | device();
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ bool read_wish(const char* node, const char* service, uint32_t format, Wish* wis
     if (!understood) return false;
     wish->has_address = true;
   }
-  return service == nullptr || parse_id(service, &wish->address.id);
+  return service == nullptr || parse_service(service, &wish->address.id);
 }
 
 bool has_eid(const Found& found, const urma_eid_t& eid) {

@@ -5,11 +5,11 @@
 #include <rdma/fi_errno.h>
 
 #include <memory>
-#include <random>
 
 #include "ofi/atomics.h"
 #include "ofi/domain.h"
 #include "ofi/log.h"
+#include "ofi/random.h"
 #include "urma_api.h"
 
 namespace urma_fi {
@@ -18,11 +18,6 @@ namespace {
 // Flags of the layers above; they have no meaning here.
 constexpr uint64_t kPrivateFlags = 15ULL << 60;
 constexpr uint64_t kRemote = FI_REMOTE_READ | FI_REMOTE_WRITE;
-
-uint32_t random_token() {
-  static thread_local std::random_device device;
-  return device();
-}
 
 // In URMA, write access needs read access. In libfabric, it includes atomics.
 uint32_t access_of(uint64_t access, const urma_device_cap_t& cap) {
@@ -54,7 +49,7 @@ int Mr::make(const iovec& memory, uint64_t access) {
   urma_seg_cfg_t cfg{};
   cfg.va = reinterpret_cast<uintptr_t>(memory.iov_base);
   cfg.len = memory.iov_len;
-  cfg.token_value.token = random_token();
+  cfg.token_value.token = static_cast<uint32_t>(random_number());
   cfg.flag.bs.token_policy = URMA_TOKEN_PLAIN_TEXT;
   cfg.flag.bs.access = access_of(access, domain_->device()->cap());
   segment_ = urma_register_seg(domain_->device()->context(), &cfg);

@@ -6,7 +6,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <random>
 
 #include "ofi/deadline.h"
 #include "ofi/info.h"
@@ -25,11 +24,6 @@ constexpr uint32_t kPollsPerLook = 1024;
 constexpr int kFlushMs = 1000;
 
 }  // namespace
-
-uint32_t random_number() {
-  static thread_local std::random_device device;
-  return device();
-}
 
 fi_ops RdmEndpoint::fid_ops_ = {
     sizeof(fi_ops), RdmEndpoint::close, RdmEndpoint::bind, RdmEndpoint::control, refuse, refuse,
@@ -190,8 +184,8 @@ int RdmEndpoint::make_jetty() {
   inline_size_ = std::min<size_t>(device_->cap().max_jfs_inline_len, kMostInline);
   if (inline_size_ < kMaxHead + sizeof(GrantBody)) return -FI_ENOSYS;
   // 0 stands for a peer that nothing has come from.
-  const uint32_t incarnation = random_number() % UINT16_MAX + 1;
-  origin_ = {jetty_->jetty_id.id, static_cast<uint16_t>(incarnation)};
+  const auto incarnation = static_cast<uint16_t>(random_number() % UINT16_MAX + 1);
+  origin_ = {jetty_->jetty_id.id, incarnation};
   return 0;
 }
 

@@ -32,15 +32,13 @@
 #include "ofi/deadline.h"
 #include "ofi/device.h"
 #include "ofi/domain.h"
+#include "ofi/random.h"
 #include "ofi/rdm_buffers.h"
 #include "ofi/rdm_frame.h"
 #include "ofi/rdm_match.h"
 #include "ofi/rdm_peer.h"
 
 namespace urma_fi {
-
-// For numbers that peers shall not guess, or mistake for those of another endpoint.
-uint32_t random_number();
 
 // A send that has no completion yet.
 struct Send {
@@ -148,6 +146,7 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser, priv
   void give(Receive* receive, Unexpected* message);
   void discard(Unexpected* message);
   void take_bounce(const urma_cr_t& record);
+  Peer* sender_of(const Frame& frame, const urma_eid_t& eid);
   bool recognise(Peer* peer, uint16_t incarnation);
   void answer_probe(Peer* peer, const ProbeBody& probe);
   void take_frame(Peer* peer, const Frame& frame, uint64_t tag);
@@ -238,10 +237,11 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser, priv
   std::vector<Peer*> peers_by_number_;  // NULL: removed
   Matcher matcher_;
   Pool<Send> sends_;
-  uint32_t turns_ = random_number();  // a restarted process uses others
-  uint64_t lane_number_ = 0;          // of the last grant
-  std::vector<Peer*> delayed_;        // whose queues were full
-  uint32_t idle_ = 0;                 // polls without a record
+  // A restarted process uses others.
+  uint32_t turns_ = static_cast<uint32_t>(random_number());
+  uint64_t lane_number_ = 0;    // of the last grant
+  std::vector<Peer*> delayed_;  // whose queues were full
+  uint32_t idle_ = 0;           // polls without a record
   Clock::time_point looked_after_;
 };
 

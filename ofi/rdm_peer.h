@@ -50,6 +50,8 @@ struct Peer {
   fi_addr_t number = FI_ADDR_NOTAVAIL;  // in the address vector
   uint16_t incarnation = 0;             // 0: nothing has come from it
   uint16_t former = 0;                  // of the endpoint that had the address before
+  bool stranger = false;                // sent before anybody inserted it
+  bool answered = false;                // a stranger that may be answered
   // Of all that is sent to it: a queue completes in order, and this peer may not read.
   urma_jfs_t* queue = nullptr;
   urma_target_jetty_t* target = nullptr;  // NULL: nothing sent yet
@@ -67,26 +69,45 @@ struct Peer {
   bool delayed = false;  // in the list of peers whose queue was full
 };
 
+constexpr size_t kMostStrangers = 65536;
+// An answer takes a send queue.
+constexpr size_t kMostAnswered = 1024;
+
 class PeerTable {
  public:
-  // The peer at that address, made if needed.
+  // The peer at that address, made if needed. It is no stranger any more.
   Peer* at(const urma_eid_t& eid, uint32_t id) {
     Peer* peer = find(eid, id);
-    return peer != nullptr ? peer : add({eid, id});
+    if (peer == nullptr) return add({eid, id});
+    strangers_ -= peer->stranger;
+    answered_ -= peer->answered;
+    peer->stranger = peer->answered = false;
+    return peer;
   }
 
   // The same for a sender; NULL: there are too many.
   Peer* from(const urma_eid_t& eid, uint32_t id) {
     Peer* peer = find(eid, id);
-    return peer != nullptr || strangers_ == kMostStrangers ? peer : (strangers_++, add({eid, id}));
+    if (peer != nullptr || strangers_ == kMostStrangers) return peer;
+    strangers_++;
+    peer = add({eid, id});
+    peer->stranger = true;
+    return peer;
+  }
+
+  // Call before anything that may be answered is taken from the peer. False: drop it, since too
+  // many strangers have sent such things.
+  bool may_answer(Peer* peer) {
+    if (!peer->stranger || peer->answered) return true;
+    if (answered_ == kMostAnswered) return false;
+    answered_++;
+    return peer->answered = true;
   }
 
   std::deque<Peer>& all() { return peers_; }
   const std::deque<Peer>& all() const { return peers_; }
 
  private:
-  static constexpr size_t kMostStrangers = 65536;
-
   // Ids are often consecutive, and alike on different devices.
   static size_t hash(const urma_eid_t& eid, uint32_t id) {
     uint64_t words[2];
@@ -104,7 +125,8 @@ class PeerTable {
   void place(Peer* peer);
 
   std::deque<Peer> peers_;
-  size_t strangers_ = 0;  // that have sent before anybody inserted them
+  size_t strangers_ = 0;
+  size_t answered_ = 0;                                // of them
   std::vector<Peer*> slots_ = std::vector<Peer*>(64);  // a power of two, half of them empty
 };
 

@@ -101,7 +101,7 @@ void RdmEndpoint::take_bounce(const urma_cr_t& record) {
   Frame frame;
   if (record.status == URMA_CR_SUCCESS && record.opcode == URMA_CR_OPC_SEND_WITH_IMM &&
       read_frame(buffers_.bounce(index), record.completion_len, &frame)) {
-    Peer* peer = peers_.from(record.remote_id.eid, frame.origin.id);
+    Peer* peer = sender_of(frame, record.remote_id.eid);
     if (peer != nullptr && recognise(peer, frame.origin.incarnation))
       take_frame(peer, frame, record.imm_data);
   } else {
@@ -111,6 +111,16 @@ void RdmEndpoint::take_bounce(const urma_cr_t& record) {
                    record.completion_len);
   }
   buffers_.post(jfr_, index);
+}
+
+// NULL: the frame is to be dropped, or strangers could make us keep any number of peers and queues.
+Peer* RdmEndpoint::sender_of(const Frame& frame, const urma_eid_t& eid) {
+  Peer* peer = peers_.from(eid, frame.origin.id);
+  if (peer != nullptr && (frame.kind == FrameKind::kEager || peers_.may_answer(peer))) return peer;
+  FI_WARN_SPARSE(&provider, FI_LOG_EP_DATA,
+                 "%s is not in the address vector, and too many such senders are known; dropped\n",
+                 to_text({eid, frame.origin.id}).c_str());
+  return nullptr;
 }
 
 // False: a late frame of an endpoint that has been replaced. A new incarnation fails everything

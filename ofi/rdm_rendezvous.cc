@@ -51,7 +51,7 @@ bool RdmEndpoint::open_lane(Peer* peer) {
   cfg.depth = kLaneDepth;
   cfg.flag.bs.lock_free = 1;
   cfg.flag.bs.token_policy = URMA_TOKEN_PLAIN_TEXT;
-  cfg.token_value.token = random_number();
+  cfg.token_value.token = static_cast<uint32_t>(random_number());
   cfg.trans_mode = URMA_TM_RM;
   cfg.max_sge = kRdmPieces;
   cfg.jfc = records_;

@@ -99,17 +99,23 @@ TEST_F(InfoTest, TakesOnlyUrmaAddresses) {
 
 TEST_F(InfoTest, ReadsWhatItWrites) {
   for (const uint32_t format : {FI_ADDR_STR, FI_SOCKADDR_IN6, FI_SOCKADDR}) {
-    urma_fi::Address address, read;
-    ASSERT_TRUE(urma_fi::parse("urma://fd75:726d::1/4711", &address));
-    const std::vector<char> bytes = urma_fi::encode(format, address);
-    ASSERT_TRUE(urma_fi::decode(format, bytes.data(), bytes.size(), &read));
-    EXPECT_EQ(urma_fi::to_text(read), "urma://fd75:726d::1/4711");
+    for (const std::string id : {"4711", "65535", "65536", "4294967295"}) {
+      urma_fi::Address address, read;
+      ASSERT_TRUE(urma_fi::parse("urma://fd75:726d::1/" + id, &address));
+      const std::vector<char> bytes = urma_fi::encode(format, address);
+      ASSERT_TRUE(urma_fi::decode(format, bytes.data(), bytes.size(), &read));
+      EXPECT_EQ(urma_fi::to_text(read), "urma://fd75:726d::1/" + id);
+    }
   }
   sockaddr_in foreign{};
   foreign.sin_family = AF_INET;
   urma_fi::Address address;
   EXPECT_FALSE(urma_fi::decode(FI_SOCKADDR, &foreign, sizeof(foreign), &address));
-  EXPECT_FALSE(urma_fi::parse("urma://fd75::1/65536", &address));
+  sockaddr_in6 labelled{};
+  labelled.sin6_family = AF_INET6;
+  labelled.sin6_flowinfo = htonl(1 << 16);
+  EXPECT_FALSE(urma_fi::decode(FI_SOCKADDR_IN6, &labelled, sizeof(labelled), &address));
+  EXPECT_FALSE(urma_fi::parse("urma://fd75::1/4294967296", &address));
   EXPECT_FALSE(urma_fi::parse("urma://fd75::1/", &address));
   EXPECT_FALSE(urma_fi::parse("urma_shm0", &address));
 }

@@ -82,6 +82,9 @@ lists_the_layer_if_told() {
   grep ofi_rxm <<<"${listed}" && return 1
   listed="$(FI_URMA_RXM=1 fi_info -p urma)"
   grep -A 4 '^provider: urma;ofi_rxm$' <<<"${listed}" | grep -x '    type: FI_EP_RDM'
+  listed="$(FI_URMA_RXM=1 fi_info -p 'urma;^ofi_rxm')"
+  grep ofi_rxm <<<"${listed}" && return 1
+  grep -A 4 '^provider: urma$' <<<"${listed}" | grep -x '    type: FI_EP_RDM'
 }
 
 lists_nothing_and_says_nothing() {

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "ofi/rdm_frame.h"
+#include "ofi/rdm_peer.h"
 #include "test/ofi/rdm.h"
 #include "urma_api.h"
 
@@ -98,6 +99,12 @@ class Stranger {
 
   void send(urma_target_jetty_t* target, const std::string& bytes, uint64_t beside = kTag,
             urma_opcode_t opcode = URMA_OPC_SEND_IMM) {
+    EXPECT_EQ(post(target, bytes, beside, opcode), URMA_SUCCESS);
+  }
+
+  // URMA_ENOMEM: the queue is full.
+  urma_status_t post(urma_target_jetty_t* target, const std::string& bytes, uint64_t beside,
+                     urma_opcode_t opcode) {
     urma_sge_t piece{};
     piece.addr = reinterpret_cast<uintptr_t>(bytes.data());
     piece.len = static_cast<uint32_t>(bytes.size());
@@ -108,18 +115,29 @@ class Stranger {
     request.send.src = {&piece, 1};
     request.send.imm_data = beside;
     urma_jfs_wr_t* bad = nullptr;
-    EXPECT_EQ(urma_post_jetty_send_wr(jetty_, &request, &bad), URMA_SUCCESS);
+    return urma_post_jetty_send_wr(jetty_, &request, &bad);
   }
 
   // Sends a frame, as from this jetty.
   void tell(urma_target_jetty_t* target, std::string frame) {
-    const uint32_t id = jetty_->jetty_id.id;
+    EXPECT_EQ(tell_as(jetty_->jetty_id.id, target, std::move(frame)), URMA_SUCCESS);
+  }
+
+  // Sends a frame in the name of another. URMA_ENOMEM: the queue is full.
+  urma_status_t tell_as(uint32_t id, urma_target_jetty_t* target, std::string frame) {
     std::memcpy(&frame[offsetof(FrameHead, incarnation)], &incarnation_, sizeof(incarnation_));
     std::memcpy(&frame[offsetof(FrameHead, id)], &id, sizeof(id));
-    send(target, frame);
+    return post(target, frame, kTag, URMA_OPC_SEND_IMM);
   }
 
   void set_incarnation(uint16_t incarnation) { incarnation_ = incarnation; }
+
+  bool has_frame() {
+    urma_cr_t record{};
+    while (urma_poll_jfc(jfc_, 1, &record) == 1)
+      if (record.flag.bs.s_r == 1) return true;
+    return false;
+  }
 
   // The next frame that arrives here, while the node makes progress. It may ask for a sign of life
   // at any time.
@@ -393,6 +411,46 @@ TEST_F(StrangerTest, AnswersAProbeForTheEndpointBefore) {
   const Frame answer = stranger_.next_frame(&node_, FrameKind::kEager);
   ASSERT_EQ(answer.kind, FrameKind::kProbe);
   EXPECT_EQ(answer.probe.known, 1u);
+}
+
+TEST_F(StrangerTest, AnswersOnlySoManyStrangers) {
+  Stranger late, newcomer;
+  urma_target_jetty_t* from_late = late.reach(node_.name());
+  urma_target_jetty_t* from_newcomer = newcomer.reach(node_.name());
+  const std::string question = frame_of(FrameKind::kProbe, ProbeBody{4712});
+  std::vector<char> word(4);
+  // Short messages take no answer.
+  EXPECT_EQ(stranger_.tell_as(99999, to_node_, frame_with(FrameKind::kEager, "word")),
+            URMA_SUCCESS);
+  for (uint32_t i = 0; i < urma_fi::kMostAnswered; i++) {
+    ASSERT_TRUE(until([&] {
+      node_.poll();
+      return stranger_.tell_as(100000 + i, to_node_, question) == URMA_SUCCESS;
+    }));
+  }
+  trecv(word);
+  EXPECT_EQ(at_node().entry.op_context, &word);
+  stranger_.tell(to_node_, frame_with(FrameKind::kEager, "last"));
+  trecv(word);
+  EXPECT_EQ(at_node().entry.op_context, &word);
+  late.tell(from_late, question);
+  late.tell(from_late, frame_with(FrameKind::kEager, "late"));
+  trecv(word);
+  EXPECT_EQ(at_node().entry.op_context, &word);
+  EXPECT_EQ(std::string(word.begin(), word.end()), "late");
+  EXPECT_FALSE(late.has_frame());
+  // Known peers are answered, also those that were strangers, which make room for others.
+  stranger_.tell(to_node_, question);
+  EXPECT_EQ(stranger_.next_frame(&node_, FrameKind::kEager).kind, FrameKind::kProbe);
+  node_.insert(late.name());
+  late.tell(from_late, question);
+  EXPECT_EQ(late.next_frame(&node_, FrameKind::kEager).kind, FrameKind::kProbe);
+  sockaddr_in6 first = stranger_.name();
+  first.sin6_port = htons(100000 % 65536);
+  first.sin6_flowinfo = htonl(100000 / 65536);
+  node_.insert(first);
+  newcomer.tell(from_newcomer, question);
+  EXPECT_EQ(newcomer.next_frame(&node_, FrameKind::kEager).kind, FrameKind::kProbe);
 }
 
 TEST_F(StrangerTest, ReportsThatNobodyIsThere) {
