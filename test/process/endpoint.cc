@@ -66,7 +66,7 @@ DeviceTraits traits_of(const urma_context_t* ctx) {
   const std::string provider = ctx->dev->ops->name;
   const bool datagrams = provider == "verbs";
   DeviceTraits traits = {!datagrams && provider != "tcp", attr.dev_cap.max_cas_size, SIZE_MAX,
-                         attr.dev_cap.trans_mode, further.immediate != 0};
+                         attr.dev_cap.trans_mode,         further.immediate != 0,    !datagrams};
   EXPECT_TRUE(traits.immediates || !traits.maps);
   if (datagrams) {
     const auto steps = static_cast<uint32_t>(attr.port_attr[0].active_mtu) - URMA_MTU_256;

@@ -72,6 +72,7 @@ struct DeviceTraits {
   size_t max_datagram;  // bytes of a message in mode UM
   uint32_t modes;       // URMA_TM_RM and others, as a bit mask
   bool immediates;      // false: an iWARP device, whose messages do not wait for a receive either
+  bool ordered;         // a WRITE's last byte is written last; else the device decides
 
   bool has_mode(urma_transport_mode_t mode) const { return (modes & mode) != 0; }
 };
