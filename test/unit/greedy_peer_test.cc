@@ -41,5 +41,35 @@ TEST_F(GreedyPeerTest, IsDisconnectedAfterASecondOfSilence) {
   EXPECT_EQ(RawPeer(owner).greet(), Answer::kAccepted);
 }
 
+// The greeting came in time; it is the owner that has waited for a processor.
+TEST_F(GreedyPeerTest, IsHeardByAnOwnerThatIsLate) {
+  Node owner;
+  RawPeer peer(owner);
+  owner.settle();  // it has accepted the connection
+  {
+    const Pause late(owner);
+    EXPECT_TRUE(peer.send_greeting());
+    const auto due = Clock::now() + milliseconds(1100);
+    EXPECT_TRUE(eventually([&] { return Clock::now() > due; }));
+  }
+  Reply welcome;
+  ASSERT_TRUE(peer.receive(&welcome, sizeof(welcome)));
+  EXPECT_EQ(welcome.answer, Answer::kAccepted);
+}
+
+// A peer that waits for a processor as well gets as many looks as one of an owner in time.
+TEST_F(GreedyPeerTest, IsAwaitedByAnOwnerThatIsLate) {
+  Node owner;
+  RawPeer peer(owner);
+  owner.settle();
+  {
+    const Pause late(owner);
+    const auto due = Clock::now() + milliseconds(1100);
+    EXPECT_TRUE(eventually([&] { return Clock::now() > due; }));
+  }
+  owner.settle();
+  EXPECT_EQ(peer.greet(), Answer::kAccepted);
+}
+
 }  // namespace
 }  // namespace urma::shm

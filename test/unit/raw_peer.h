@@ -78,10 +78,11 @@ class RawPeer : public RawSocket {
     return request;
   }
   Answer greet() { return greet({region_.fd()}); }
-  Answer greet(const std::vector<int>& descriptors) {
-    Request hello = request(RequestType::kHello);
-    hello.hello = {kProtocolMagic, kProtocolVersion, 1, core::kMaxSlot, 1, 0, 0};
-    return ask(hello, descriptors);
+  Answer greet(const std::vector<int>& descriptors) { return ask(greeting(), descriptors); }
+  // Without waiting for the answer.
+  bool send_greeting() {
+    const Request hello = greeting();
+    return send(&hello, sizeof(hello), {region_.fd()});
   }
   Answer open_ring(const urma_jfr_t& target, uint32_t number, const RingProducer& ring,
                    WakeupOffer offer = {0, kNoBell, 0}, const std::vector<int>& wakeup = {},
@@ -114,6 +115,12 @@ class RawPeer : public RawSocket {
 
  private:
   static constexpr uint32_t kQueueId = 7;
+
+  static Request greeting() {
+    Request hello = request(RequestType::kHello);
+    hello.hello = {kProtocolMagic, kProtocolVersion, 1, core::kMaxSlot, 1, 0, 0};
+    return hello;
+  }
 
   SharedMemory region_ =
       SharedMemory::create("urma-segments", SegmentTable::kSharedBytes, PeerMay::kRead, 0);

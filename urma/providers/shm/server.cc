@@ -28,7 +28,11 @@ constexpr int kAcceptsPerTurn = 64;
 constexpr size_t kMaxConnectionsPerProcess = 16;
 // Of all processes in other pid namespaces together, which cannot be distinguished.
 constexpr size_t kMaxConnectionsOfStrangers = 1024;
-constexpr uint64_t kHelloTimeoutNs = 1'000'000'000;
+// A peer has a second to greet, in looks: each comes this long after the one before, so that on an
+// overloaded machine, where this thread is late, the peer, which waits for a processor as well,
+// gets more time.
+constexpr uint64_t kHelloLookNs = 100'000'000;
+constexpr int kHelloLooks = 10;
 // How long none is accepted if the kernel lacks memory or descriptors for another connection.
 constexpr uint64_t kPauseNs = 10'000'000;
 
@@ -440,10 +444,18 @@ void Server::admit(Fd socket) {
   service.watch(fd, EPOLLIN, [this, served](uint32_t events) {
     if (!served->on_ready(events)) drop(served->fd());
   });
-  const Service::TimerId timer = service.after(kHelloTimeoutNs, [this, served] {
-    if (!served->greeted()) drop(served->fd());
-  });
-  clients_.emplace(fd, Admitted{std::move(client), timer});
+  clients_.emplace(fd, Admitted{std::move(client), 0});
+  await_hello(served, kHelloLooks);
+}
+
+void Server::await_hello(Client* client, int looks) {
+  const auto look = [this, client, looks] {
+    if (client->greeted()) return;
+    if (looks > 1) return await_hello(client, looks - 1);
+    // A greeting that has arrived is still heard: this thread may not have had its turn since.
+    if (!client->on_ready(EPOLLIN) || !client->greeted()) drop(client->fd());
+  };
+  clients_.at(client->fd()).hello_timer = transport_->service().after(kHelloLookNs, look);
 }
 
 // Without a free descriptor the peer could not even be refused, and would wait for its timeout.

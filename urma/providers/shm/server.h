@@ -82,6 +82,8 @@ class Server {
  private:
   void accept_some();
   void admit(Fd socket);
+  // Drops the client if it has not greeted after so many looks.
+  void await_hello(Client* client, int looks);
   void refuse_one();
   void pause();
   void drop(int fd);
