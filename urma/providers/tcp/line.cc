@@ -87,7 +87,7 @@ std::optional<size_t> PlainLine::receive(std::span<const iovec> pieces, std::str
   if (got > 0) return static_cast<size_t>(got);
   const bool asked = std::any_of(pieces.begin(), pieces.end(),
                                  [](const iovec& piece) { return piece.iov_len != 0; });
-  if (!asked || (got < 0 && later(errno))) return 0;
+  if (!asked || (got < 0 && (later(errno) || errno == EFAULT))) return 0;
   *why = got == 0 ? "it has closed the connection"
                   : urma::format("receiving from it: {}", std::strerror(errno));
   return std::nullopt;

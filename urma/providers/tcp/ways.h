@@ -65,6 +65,7 @@ class SendingEnd {
   void done(WireReport report, bool elsewhere);
   bool has_accesses_elsewhere() const;
   uint32_t way() const { return way_; }
+  size_t in_flight() const;
   bool awaits_answer() const;
 
  private:
@@ -116,6 +117,7 @@ class TcpWay final : public Way {
   bool access(const WireGrant& grant, const WireAccess& access, uint32_t cookie) override;
   bool reap(WireReport* report) override { return end_->reap(report); }
   void push() override;
+  void let_go() override;
   void close() override;
   bool ended() const override { return end_->ended(); }
   bool lost() const override { return end_->is_lost(); }
