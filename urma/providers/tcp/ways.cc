@@ -236,6 +236,7 @@ std::optional<Answer> TcpWay::opened(uint32_t* members) {
 // Process what the peer has said first, unless a poll just did: it may be gone, and a process that
 // took its place must get the request.
 bool TcpWay::use(const std::shared_ptr<Connection>& connection) {
+  wire_->posted();
   if (!wire_->spinning()) connection->progress(/*to_end=*/true);
   if (used_ != connection) {
     push();
