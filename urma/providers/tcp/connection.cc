@@ -121,7 +121,7 @@ void Connection::lose() {
   wire_->leave(*this);
   stream_.reset();
   landing_.way.reset();
-  landing_.held.payload.reset();
+  landing_.held.payload = {};
   landing_.placing = false;
   in_ = {};
   out_.clear();
@@ -628,7 +628,7 @@ void Connection::take_frames() {
     if (!take(landing_.kind) && !gone()) break_off("unrequested frame");
     if (waiting() > kMostAnswers && !gone()) break_off("it does not take its answers");
     landing_.way.reset();
-    landing_.held.payload.reset();
+    landing_.held.payload = {};
   }
 }
 

@@ -54,8 +54,8 @@ bool Connection::begin_message() {
   const bool large = (message.flags & kByReference) != 0;
   if (!is_whole(head) && !(is_announced(head) && head.length > kLargestInline)) return false;
   if (large && head.kind == MessageKind::kWriteImm) return false;
-  landing_.held.payload = std::make_unique_for_overwrite<char[]>(bytes);
-  landing_.into = landing_.held.payload.get();
+  landing_.held.payload = wire_->payloads().take(bytes);
+  landing_.into = landing_.held.payload.bytes.get();
   landing_.way = way->second;
   return true;
 }

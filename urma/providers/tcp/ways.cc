@@ -352,7 +352,7 @@ Peek IncomingEnd::next(Message* message) {
 void IncomingEnd::copy(const Message& /*message*/, uint32_t offset, void* to,
                        uint32_t bytes) const {
   const MutexLock lock(mutex_);
-  std::memcpy(to, held_.front().payload.get() + offset, bytes);
+  std::memcpy(to, held_.front().payload.bytes.get() + offset, bytes);
 }
 
 void IncomingEnd::answer(uint8_t status) {
@@ -363,6 +363,7 @@ void IncomingEnd::answer(uint8_t status) {
     const Message& head = held_.front().head;
     urgent = (head.flags & kWantsAnswer) != 0 || status != URMA_CR_SUCCESS;
     held_bytes_ -= head.payload;
+    connection_->wire().payloads().give_back(std::move(held_.front().payload));
     held_.pop_front();
     ++taken_;
     pulled_ = wanted_ = failed_ = false;

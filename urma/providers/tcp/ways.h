@@ -17,6 +17,7 @@
 #include "jetty/wire_transport.h"
 #include "urma/base/mutex.h"
 #include "urma/providers/tcp/messages.h"
+#include "urma/providers/tcp/payloads.h"
 
 namespace urma::tcp {
 
@@ -136,7 +137,7 @@ class TcpWay final : public Way {
 // A message, as far as it has arrived.
 struct Held {
   Message head;
-  std::unique_ptr<char[]> payload;
+  Payloads::Place payload;
 };
 
 class IncomingEnd final : public WireIncoming {

@@ -26,6 +26,7 @@
 #include "urma/providers/tcp/carrier.h"
 #include "urma/providers/tcp/connection.h"
 #include "urma/providers/tcp/names.h"
+#include "urma/providers/tcp/payloads.h"
 
 namespace urma::tcp {
 
@@ -63,6 +64,7 @@ class TcpWire final : public Wire {
                         std::vector<urma_ext_connection_t>* connections) const override;
 
   // For ways and connections; any thread.
+  Payloads& payloads() { return payloads_; }
   void open_way(const WayRequest& request, const std::shared_ptr<SendingEnd>& end);
   bool owns(IdKind kind, const urma_eid_t& eid, uint32_t id) const {
     return names_.owns(kind, eid, id);
@@ -168,6 +170,8 @@ class TcpWire final : public Wire {
 
   mutable Mutex list_mutex_;
   std::unordered_map<uint64_t, Ref> open_ URMA_GUARDED_BY(list_mutex_);  // by number
+
+  Payloads payloads_;
 
   Mutex debtors_mutex_;
   std::vector<Ref> debtors_ URMA_GUARDED_BY(debtors_mutex_);
