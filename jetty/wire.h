@@ -47,7 +47,7 @@ struct WireAccess {
   uint64_t addr;
   uint64_t bytes;
   uint64_t operand[4];           // as SendEntry has them
-  std::span<const iovec> local;  // of a write: its bytes
+  std::span<const iovec> local;  // the bytes of a write, the places of those that a read fetches
 };
 
 // How a message or an access that a way was given has ended.
@@ -55,6 +55,7 @@ struct WireReport {
   uint32_t cookie;
   urma_cr_status_t status;
   std::vector<char> bytes;  // what was read, or the old value of an atomic
+  uint64_t placed = 0;      // bytes read that lie in WireAccess::local instead
 };
 
 // The process that has granted something.
@@ -79,7 +80,8 @@ struct WireGrant {
 
 // The sending end of a way to one target. All calls hold the lock of its send queue. What send()
 // and access() have taken is reported exactly once; messages in order, and after all accesses
-// before them have been executed.
+// before them have been executed. Until then, or let_go(), a way may use the memory that it was
+// given; memory that is not registered only during the call.
 class Way {
  public:
   // What was sent still arrives, though nobody is told.
@@ -87,13 +89,15 @@ class Way {
   // The owner's answer to messages of this way; nothing before it has come. The first call asks.
   // WireTransport::serve_senders() tells those who wait that it has come. *members: of a group.
   virtual std::optional<Answer> opened(uint32_t* members) = 0;
-  // False if there is no room now. The caller may reuse the bytes when it returns.
+  // False if there is no room now.
   virtual bool send(const Outgoing& message, uint32_t cookie) = 0;
   virtual bool access(const WireGrant& grant, const WireAccess& access, uint32_t cookie) = 0;
   // The next report; false if there is none.
   virtual bool reap(WireReport* report) = 0;
   // Sends what was given; until then it may be held back for more.
   virtual void push() {}
+  // Requests end before their report: the way does not touch their memory any more.
+  virtual void let_go() {}
   // Sends nothing further; what was not received ends with URMA_CR_WR_FLUSH_ERR.
   virtual void close() = 0;
   // Nothing can be sent on it any more, and everything that it was given has been reported.

@@ -40,11 +40,17 @@ void WirePath::flush() {
   // Requests that wait for a peer that has gone end like those in flight.
   lost_ |= way_ != nullptr && way_->lost();
   const urma_cr_status_t status = lost_ ? outcome(URMA_CR_ACK_TIMEOUT_ERR) : URMA_CR_WR_FLUSH_ERR;
+  if (!idle() && way_ != nullptr) way_->let_go();
   while (!idle()) sender_->queue().complete(take_next(), status);
   if (way_ == nullptr) return;
   flushing_ = true;
   if (!std::exchange(closing_, true)) way_->close();
   reap();
+}
+
+void WirePath::give_up_first() {
+  if (way_ != nullptr) way_->let_go();
+  RequestPath::give_up_first();
 }
 
 void WirePath::reap() {
@@ -64,7 +70,7 @@ void WirePath::take_report(const WireReport& report) {
   if (part && (!part_.under_way || report.cookie != part_.cookie)) return;
   SendEntry* entry = part ? first() : &sender_->queue().at(report.cookie);
   if (status == URMA_CR_SUCCESS) {
-    status = place(entry, part ? part_.bytes : entry->bytes - entry->moved, report.bytes);
+    status = place(entry, part ? part_.bytes : entry->bytes - entry->moved, report);
   }
   if (part) {
     part_.under_way = false;
@@ -78,10 +84,12 @@ void WirePath::take_report(const WireReport& report) {
 }
 
 // The bytes that a request has fetched, `expected` of them, go to its own memory.
-urma_cr_status_t WirePath::place(SendEntry* entry, uint64_t expected, std::span<const char> bytes) {
+urma_cr_status_t WirePath::place(SendEntry* entry, uint64_t expected, const WireReport& report) {
+  const std::span<const char> bytes = report.bytes;
   const bool fetches = entry->kind == OpKind::kRead || entry->kind == OpKind::kAtomic;
-  if (bytes.size() != (fetches ? expected : 0)) {
-    because("its owner has answered with {} bytes", bytes.size());
+  const uint64_t come = bytes.size() + report.placed;
+  if (come != (fetches ? expected : 0)) {
+    because("its owner has answered with {} bytes", come);
     return URMA_CR_REM_RESP_LEN_ERR;
   }
   if (!fetches) return URMA_CR_SUCCESS;

@@ -22,6 +22,7 @@ class WirePath : public RequestPath {
   bool advance() override;
   bool has_short_way() const override { return false; }
   void flush() override;
+  void give_up_first() override;
   // Sends what was given to the way.
   void push() {
     if (way_ != nullptr) way_->push();
@@ -59,7 +60,7 @@ class WirePath : public RequestPath {
   Way& way();
   void reap();
   void take_report(const WireReport& report);
-  urma_cr_status_t place(SendEntry* entry, uint64_t expected, std::span<const char> bytes);
+  urma_cr_status_t place(SendEntry* entry, uint64_t expected, const WireReport& report);
 
   WireSender* const sender_;
   std::unique_ptr<Way> way_;

@@ -252,6 +252,19 @@ urma_cr_status_t WireTransport::execute(const PeerGrants& grants, SegmentRef seg
   return status;
 }
 
+urma_cr_status_t WireTransport::execute_with(const PeerGrants& grants, SegmentRef segment,
+                                             OpKind kind, uint64_t addr, uint64_t bytes,
+                                             const std::function<void(void*)>& move) {
+  urma_cr_status_t status = URMA_CR_REM_ACCESS_ABORT_ERR;
+  if (!grants.has(segment)) return status;
+  segments().with_grant(segment, addr, bytes, right_of(kind), [&] {
+    if (kind == OpKind::kRead && !populate(addr, bytes, /*for_writing=*/false)) return;
+    move(reinterpret_cast<void*>(addr));
+    status = URMA_CR_SUCCESS;
+  });
+  return status;
+}
+
 void WireTransport::arrived(const CompletionQueue& jfc) {
   // SYNC(bell): what has come was stored before this look at the bell; pairs with the barrier in
   // CompletionQueue::arm.

@@ -5,6 +5,7 @@
 #define JETTY_WIRE_TRANSPORT_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -104,6 +105,12 @@ class WireTransport final : public DirectoryTransport {
   // value. Any thread.
   urma_cr_status_t execute(const PeerGrants& grants, SegmentRef segment, const WireAccess& access,
                            std::vector<char>* bytes);
+  // The same for a read, or the next bytes of a write, that the caller copies itself: calls move()
+  // with their place. That of a read is backed, that of a write need not be. The last word of a
+  // write has to be written last, as a whole.
+  urma_cr_status_t execute_with(const PeerGrants& grants, SegmentRef segment, OpKind kind,
+                                uint64_t addr, uint64_t bytes,
+                                const std::function<void(void*)>& move);
   // Something has come for a JFC, or a report for one: wakes the threads that sleep at it. Any
   // thread. The JFC of a WireIncoming stays until its close(), that of a Way until its end: a wire
   // that calls this from a thread of its own does so under a lock that these take.

@@ -136,6 +136,11 @@ std::pair<Channel, Channel> Channel::pair() {
   return {Channel(fds[0]), Channel(fds[1])};
 }
 
+bool Channel::has_message() const {
+  pollfd waiting = {fd_, POLLIN, 0};
+  return ::poll(&waiting, 1, 0) > 0;
+}
+
 void Channel::send_bytes(const void* data, size_t size) {
   wait_ready(fd_, POLLOUT, "send");
   if (::send(fd_, data, size, MSG_NOSIGNAL) != static_cast<ssize_t>(size)) {

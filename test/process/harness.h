@@ -59,6 +59,8 @@ class Channel {
   void sync() { swap('s'); }
 
   int fd() const { return fd_; }
+  // Whether receive() would not wait: the other end has sent something, or has ended.
+  bool has_message() const;
 
  private:
   void send_bytes(const void* data, size_t size);

@@ -5,7 +5,6 @@
 // follows from the seed.
 #include <fcntl.h>
 #include <linux/falloc.h>
-#include <poll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -307,16 +306,11 @@ class Attacker {
   std::vector<std::unique_ptr<RingProducer>> rings_;
 };
 
-bool has_order(const Channel& channel) {
-  pollfd waiting = {channel.fd(), POLLIN, 0};
-  return ::poll(&waiting, 1, 0) > 0;
-}
-
 void obey(Channel* channel) {
   Attacker attacker(channel->receive<HostileAim>());
   for (auto order = channel->receive<HostileOrder>(); order != HostileOrder::kEnd;) {
     channel->send(order);
-    while (order != HostileOrder::kRest && !has_order(*channel)) {
+    while (order != HostileOrder::kRest && !channel->has_message()) {
       if (order == HostileOrder::kAttack) attacker.attack();
       if (order == HostileOrder::kFlood) attacker.flood();
     }

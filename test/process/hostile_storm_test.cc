@@ -5,7 +5,6 @@
 // run; URMA_SOAK=1 runs many.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
 
@@ -63,11 +62,6 @@ class Fenced {
   char* data_;
 };
 
-bool has_news(const Channel& channel) {
-  pollfd waiting = {channel.fd(), POLLIN, 0};
-  return ::poll(&waiting, 1, 0) > 0;
-}
-
 // Receives messages until told to stop.
 void be_victim(Channel& channel) {
   Endpoint endpoint;
@@ -78,7 +72,7 @@ void be_victim(Channel& channel) {
   for (uint32_t i = 0; i < endpoint.config.receive_depth; ++i) post();
   channel.send(offer_of(endpoint, offered));
   Clock::duration longest = {};
-  while (!has_news(channel)) {
+  while (!channel.has_message()) {
     for (int turn = 0; turn < 1000; ++turn) {
       urma_cr_t records[16];
       const auto begun = Clock::now();

@@ -83,12 +83,6 @@ void expect_refused(Stranger& stranger, const std::string& bytes, size_t index) 
   wait_for_end(*stream);
 }
 
-// Until the test says something.
-bool goes_on(const Channel& channel) {
-  pollfd said = {channel.fd(), POLLIN, 0};
-  return ::poll(&said, 1, 0) == 0;
-}
-
 // Receives everything sent to it, and serves its memory.
 void victim(Channel& channel) {
   OwnedEndpoint endpoint;
@@ -97,7 +91,7 @@ void victim(Channel& channel) {
   channel.send(offer_of(endpoint, segment));
   channel.send(endpoint.queue_id());
   for (int i = 0; i < 16; ++i) endpoint.post_receive(segment, memory.data(), kSize);
-  while (goes_on(channel)) {
+  while (!channel.has_message()) {
     urma_cr_t crs[16];
     const int got = urma_poll_jfc(endpoint.receive_jfc, 16, crs);
     ASSERT_GE(got, 0);
@@ -120,7 +114,7 @@ void innocent(Channel& channel) {
   urma_sge_t local = piece(segment, memory.data(), 64);
   urma_sge_t remote = piece(theirs, offer.segment.va + kSize, 64);
   channel.send('b');
-  while (goes_on(channel)) {
+  while (!channel.has_message()) {
     endpoint.post(send_request(queue, &local, 1));
     wait_for_success(endpoint.send_jfc, 1);
     endpoint.post(write_request(queue, &local, &remote, 2));

@@ -4,7 +4,6 @@
 // all get their answers. The peers are one process that speaks the protocol by hand. The long form
 // has a thousand.
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <sched.h>
 #include <sys/resource.h>
 
@@ -47,11 +46,6 @@ bool raise_descriptors() {
   return ::setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max >= 2 * peers() + 100;
 }
 
-bool goes_on(const Channel& channel) {
-  pollfd said = {channel.fd(), POLLIN, 0};
-  return ::poll(&said, 1, 0) == 0;
-}
-
 // What the peers cost the process that they connect to.
 struct Cost {
   size_t descriptors;
@@ -77,8 +71,9 @@ class Hub {
     channel.send(endpoint_.queue_id());
     channel.send(endpoint_.segment_id(segment_));
     receive_until_told(channel);
-    channel.send(Cost{count_descriptors() - descriptors,
-                      take_footprint().resident_bytes - before.resident_bytes});
+    const uint64_t now = take_footprint().resident_bytes;
+    const uint64_t grown = now > before.resident_bytes ? now - before.resident_bytes : 0;
+    channel.send(Cost{count_descriptors() - descriptors, grown});
     receive_until_told(channel);
     while (receive()) continue;
     EXPECT_EQ(received_, uint64_t{kRounds} * peers());
@@ -95,7 +90,7 @@ class Hub {
 
  private:
   void receive_until_told(Channel& channel) {
-    while (goes_on(channel)) {
+    while (!channel.has_message()) {
       if (!receive()) ::sched_yield();
     }
     channel.receive<char>();

@@ -33,11 +33,6 @@ struct Seen {
   uint64_t additions;
 };
 
-bool goes_on(const Channel& channel) {
-  pollfd said = {channel.fd(), POLLIN, 0};
-  return ::poll(&said, 1, 0) == 0;
-}
-
 void wait_for_port(const urma_context_t* ctx, urma_async_event_type_t type) {
   const auto deadline = Clock::now() + patience(kLimit);
   urma_async_event_t event = {};
@@ -224,7 +219,7 @@ class OutageTest : public urma::tcp::TwoNetworks, public testing::WithParamInter
       Traffic back(&host, channel.receive<Offer>());
       back.reach();
       channel.sync();
-      while (goes_on(channel)) {
+      while (!channel.has_message()) {
         host.receive();
         ::sched_yield();
       }

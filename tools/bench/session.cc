@@ -36,7 +36,10 @@ struct Offer {
 urma_device_t* find_device(const char* name) {
   if (name == nullptr) name = ::getenv("URMA_DEVICE");
   if (name != nullptr) {
-    return made(urma_get_device_by_name(const_cast<char*>(name)), "finding the device by its name");
+    urma_device_t* found = urma_get_device_by_name(const_cast<char*>(name));
+    require(found != nullptr, std::string("there is no device ") + name +
+                                  "; `urma_admin show dev` lists those that there are");
+    return found;
   }
   int count = 0;
   urma_device_t** list = made(urma_get_device_list(&count), "urma_get_device_list");

@@ -58,6 +58,8 @@ class Stream {
   virtual void push() = 0;
   // Less than asked for: no more has come.
   virtual size_t receive(std::span<const iovec> pieces) = 0;
+  // Whether receive() delivers nothing to pieces that no memory backs, instead of a fault.
+  virtual bool tells_faults() const = 0;
   // Bytes wait here that the descriptor does not report (read ahead to a record's end).
   virtual bool has_read_ahead() const = 0;
   // To sleep on, for EPOLLIN, and if `wants_room` for EPOLLOUT too.

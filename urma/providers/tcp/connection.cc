@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "jetty/memory_access.h"
 #include "urma/base/clock.h"
 #include "urma/base/error.h"
 #include "urma/base/log.h"
@@ -24,12 +25,9 @@ constexpr size_t kMostAnswers = 16 << 20;
 constexpr int kReadsPerTurn = 16;
 // A write that arrives in parts is executed in steps of at least this size.
 constexpr size_t kWriteStep = 32 << 10;
-
-size_t bytes_of(std::span<const iovec> pieces) {
-  size_t bytes = 0;
-  for (const iovec& piece : pieces) bytes += piece.iov_len;
-  return bytes;
-}
+// Behind a large payload, no more of the next frame is read than the part before its payload: that
+// one can go to its place, too.
+constexpr size_t kNextFrame = sizeof(Head) + std::max(sizeof(AccessBody), sizeof(MessageBody));
 
 // Without the first `skip` bytes, and at most `most`.
 IovecList window(std::span<const iovec> pieces, uint64_t skip, uint64_t most) {
@@ -104,7 +102,10 @@ bool Connection::wants_room() {
 
 void Connection::end(const std::string& why) {
   const MutexLock lock(mutex_);
-  if (gone()) return;
+  if (!gone()) give_up(why);
+}
+
+void Connection::give_up(const std::string& why) {
   if (!why.empty()) URMA_LOG_LIMITED(WARNING, "the connection to {} has ended: {}", who_, why);
   lose();
 }
@@ -120,10 +121,11 @@ void Connection::lose() {
   wire_->leave(*this);
   stream_.reset();
   landing_.way.reset();
-  landing_.held.payload.reset();
+  landing_.held.payload = {};
+  landing_.placing = false;
   in_ = {};
-  out_ = {};
-  out_begin_ = in_begin_ = in_end_ = 0;
+  out_.clear();
+  in_begin_ = in_end_ = 0;
   for (Access& access : std::exchange(accesses_, {})) {
     access.end->done({access.cookie, URMA_CR_ACK_TIMEOUT_ERR, {}}, access.elsewhere);
   }
@@ -163,49 +165,54 @@ bool Connection::silent() {
 // -------------------------------------------------------------------------------------------------
 
 void Connection::put_frame(FrameKind kind, std::span<const char> body,
-                           std::span<const iovec> payload) {
-  const size_t bytes = bytes_of(payload);
+                           std::span<const iovec> payload, std::optional<uint32_t> lent_by) {
+  const size_t bytes = total(payload);
   const Head head = {static_cast<uint32_t>(body.size() + bytes), kind, {}};
-  const auto* first = reinterpret_cast<const char*>(&head);
-  out_.insert(out_.end(), first, first + sizeof(head));
-  out_.insert(out_.end(), body.begin(), body.end());
-  const size_t sent = bytes >= kDirectBytes ? send_directly(payload) : 0;
-  const IovecList rest = window(payload, sent, bytes - sent);
-  for (const iovec& piece : rest.list()) {
-    const auto* from = static_cast<const char*>(piece.iov_base);
-    out_.insert(out_.end(), from, from + piece.iov_len);
-  }
-}
-
-// Sends what waits, and returns how much of `payload` could follow it.
-size_t Connection::send_directly(std::span<const iovec> payload) {
-  const size_t bytes = bytes_of(payload);
-  size_t sent = 0;
-  while (sent != bytes) {
-    IovecList all;
-    all.add(reinterpret_cast<uint64_t>(out_.data() + out_begin_), waiting(), 0, UINT64_MAX);
-    const IovecList rest = window(payload, sent, bytes - sent);
-    for (const iovec& piece : rest.list()) {
-      all.add(reinterpret_cast<uint64_t>(piece.iov_base), piece.iov_len, 0, UINT64_MAX);
+  out_.add({reinterpret_cast<const char*>(&head), sizeof(head)});
+  out_.add(body);
+  if (bytes < kDirectBytes) {
+    for (const iovec& piece : payload) {
+      out_.add({static_cast<const char*>(piece.iov_base), piece.iov_len});
     }
-    const size_t taken = stream_->send(all.list());
-    if (taken == 0) break;
-    const size_t before = std::min(taken, waiting());
-    out_begin_ += before;
-    sent += taken - before;
+    return;
   }
-  return sent;
+  out_.lend(payload, lent_by.value_or(Outbox::kAccess));
+  send_waiting(false);
+  if (!lent_by.has_value()) out_.take_in();
 }
 
 bool Connection::has_room() const { return waiting() < kMostWaiting; }
 
 void Connection::send_waiting(bool ahead) {
   while (waiting() != 0) {
-    const iovec all = {out_.data() + out_begin_, waiting()};
-    const size_t sent = ahead ? stream_->send_ahead({&all, 1}) : stream_->send({&all, 1});
-    out_begin_ += sent;
+    const IovecList next = out_.next();
+    const size_t sent = ahead ? stream_->send_ahead(next.list()) : stream_->send(next.list());
     if (sent == 0) break;
+    out_.left(sent);
   }
+}
+
+void Connection::let_go() {
+  const MutexLock lock(mutex_);
+  ending_where_it_fails([&] {
+    mutex_.assume_held();
+    out_.take_in();
+    stop_placing();
+  });
+}
+
+// What has landed is kept for the report.
+void Connection::stop_placing() {
+  if (std::exchange(landing_.placing, false)) {
+    const IovecList landed = window(accesses_.front().places, 0, landing_.done);
+    for (const iovec& piece : landed.list()) {
+      const auto* from = static_cast<const char*>(piece.iov_base);
+      landing_.bytes.insert(landing_.bytes.end(), from, from + piece.iov_len);
+    }
+    landing_.bytes.resize(landing_.done + landing_.left);
+    landing_.into = landing_.bytes.data() + landing_.done;
+  }
+  for (Access& access : accesses_) access.places.clear();
 }
 
 void Connection::flush() {
@@ -216,14 +223,7 @@ void Connection::flush() {
     stream_->push();
   }
   ahead_ = false;
-  if (waiting() == 0) {
-    out_.clear();
-    out_begin_ = 0;
-    if (std::exchange(full_, false)) wire_->engine().take_over();
-  } else if (out_begin_ > kMostWaiting) {
-    out_.erase(out_.begin(), out_.begin() + static_cast<ptrdiff_t>(out_begin_));
-    out_begin_ = 0;
-  }
+  if (waiting() == 0 && std::exchange(full_, false)) wire_->engine().take_over();
   std::string why;
   // The stream itself may hold the rest of a record.
   const bool held = waiting() != 0 || stream_->wants_room();
@@ -344,8 +344,10 @@ bool Connection::stands(SegmentRef segment) const {
   return ended == ended_.end() || is_newer(segment.generation, ended->second);
 }
 
-// Once the lock is held, nothing lands in that memory any more, and no grant of it is on its way.
+// Once the lock is held, nothing lands in that memory any more, nothing is sent from it, and no
+// grant of it is on its way.
 void Connection::tell_unregistered(SegmentRef segment) {
+  let_go();
   const MutexLock lock(mutex_);
   if (gone() || !grants_.has(segment)) return;
   put(EndedBody{{segment.index, segment.generation}});
@@ -377,7 +379,7 @@ bool Connection::send(SendingEnd* end, const Outgoing& message, uint32_t cookie)
     full_ = true;
     return false;
   }
-  const uint64_t payload = large ? prefix : bytes_of(message.payload);
+  const uint64_t payload = large ? prefix : total(message.payload);
   switch (end->begin(payload, large ? message.length : 0, cookie)) {
     case SendingEnd::Turn::kWait:
       return false;
@@ -395,7 +397,10 @@ bool Connection::send(SendingEnd* end, const Outgoing& message, uint32_t cookie)
   if (large) body.flags |= kByReference;
   ending_where_it_fails([&] {
     mutex_.assume_held();
-    put(body, window(message.payload, 0, payload).list());
+    // An Invalidation is not the program's memory.
+    const bool lends = prefix == 0 && !large;
+    put(body, window(message.payload, 0, payload).list(),
+        lends ? std::optional(end->way()) : std::nullopt);
     if (large) flush();
   });
   return !large;
@@ -413,7 +418,7 @@ bool Connection::go_on_sending(SendingEnd* end, const Outgoing& message, uint32_
     }
     const uint64_t bytes = std::min<uint64_t>(message.length - sent, kCopyPerTurn);
     const IovecList part = window(message.payload, prefix_of(message.kind) + sent, bytes);
-    put(PartBody{end->way()}, part.list());
+    put(PartBody{end->way()}, part.list(), end->way());
     if (end->sent_part(part.bytes())) return true;
   }
 }
@@ -435,7 +440,10 @@ bool Connection::access(const std::shared_ptr<SendingEnd>& end, SegmentRef segme
   }
   wire_->await();
   sent_requests_.fetch_add(1, std::memory_order_relaxed);
-  accesses_.push_back({end, cookie, fetched, false});
+  accesses_.push_back({end, cookie, fetched, false, {}});
+  if (access.kind == OpKind::kRead && fetched >= kDirectBytes) {
+    accesses_.back().places.assign(access.local.begin(), access.local.end());
+  }
   accesses_.back().elsewhere = end->began_access(this);
   fetched_ += fetched;
   const AccessBody body = {{segment.index, segment.generation}, access.addr,
@@ -447,7 +455,7 @@ bool Connection::access(const std::shared_ptr<SendingEnd>& end, SegmentRef segme
     if (access.kind == OpKind::kRead) {
       put(body);
     } else if (access.kind == OpKind::kWrite) {
-      put(body, access.local);
+      put(body, access.local, Outbox::kAccess);
     } else {
       put(body, {&operands, 1});
     }
@@ -510,25 +518,23 @@ bool Connection::receive_some(bool to_end) {
   size_t come = 0;
   bool all = false;
   const bool bare = in_frame_ && in_begin_ == in_end_ && landing_.left >= kDirectBytes;
-  if (bare && landing_.into != nullptr) {
-    const iovec place = {landing_.into, landing_.left};
-    come = stream_->receive({&place, 1});
-    landing_.into += come;
-    landing_.left -= come;
-  } else if (const auto landed = bare && landing_.way != nullptr ? land() : std::nullopt) {
-    come = *landed;
-    landing_.left -= come;
+  if (const auto landed = bare ? land() : std::nullopt) {
+    come = *landed + in_end_;
+    all = in_end_ < kNextFrame;
   } else {
     if (in_begin_ != 0) {
       std::copy(in_.begin() + static_cast<ptrdiff_t>(in_begin_),
                 in_.begin() + static_cast<ptrdiff_t>(in_end_), in_.begin());
       in_end_ -= std::exchange(in_begin_, 0);
     }
-    const iovec rest = {in_.data() + in_end_, in_.size() - in_end_};
+    const uint64_t wanted = (in_frame_ ? landing_.left : 0) + kNextFrame;
+    const bool little = bulk_ && wanted < kDirectBytes && in_end_ < wanted;
+    const iovec rest = {in_.data() + in_end_, (little ? wanted : in_.size()) - in_end_};
     come = stream_->receive({&rest, 1});
     in_end_ += come;
-    all = in_end_ < in_.size();
+    all = come < rest.iov_len;
   }
+  if (gone()) return false;
   if (come != 0) {
     heard_ = true;
     return to_end || !all;
@@ -538,11 +544,80 @@ bool Connection::receive_some(bool to_end) {
   return false;
 }
 
+// Into these places, and what follows into the empty buffer. Returns the bytes in the places.
+size_t Connection::receive_behind(std::span<const iovec> places) {
+  IovecList all;
+  for (const iovec& place : places) {
+    all.add(reinterpret_cast<uint64_t>(place.iov_base), place.iov_len, 0, UINT64_MAX);
+  }
+  const size_t bytes = all.bytes();
+  const size_t rest = landing_.left - bytes;
+  if (rest <= sizeof(uint64_t)) {
+    all.add(reinterpret_cast<uint64_t>(in_.data()), rest + kNextFrame, 0, UINT64_MAX);
+  }
+  in_begin_ = in_end_ = 0;
+  const size_t come = stream_->receive(all.list());
+  in_end_ = come - std::min(come, bytes);
+  return come - in_end_;
+}
+
+// Whether bytes of this frame go from the stream to granted memory.
+bool Connection::lands() const {
+  return landing_.kind == FrameKind::kAccess && landing_.into == nullptr &&
+         landing_.status == URMA_CR_SUCCESS && stream_->tells_faults();
+}
+
+// Nothing if the next bytes of the frame have to pass through the buffer.
 std::optional<size_t> Connection::land() {
-  return landing_.way->land(landing_.left, [this](std::span<const iovec> places) {
-    mutex_.assume_held();
-    return stream_->receive(places);
-  });
+  std::optional<size_t> landed;
+  if (landing_.into != nullptr) {
+    const iovec place = {landing_.into, landing_.left};
+    landed = receive_behind({&place, 1});
+    landing_.into += *landed;
+  } else if (landing_.placing) {
+    landed = land_read();
+  } else if (landing_.way != nullptr) {
+    landed = landing_.way->land(landing_.left, [this](std::span<const iovec> places) {
+      mutex_.assume_held();
+      return receive_behind(places);
+    });
+  } else if (lands()) {
+    landed = land_write();
+  }
+  landing_.left -= landed.value_or(0);
+  return landed;
+}
+
+size_t Connection::land_read() {
+  const IovecList places = places_of_read(landing_.left);
+  const size_t come = receive_behind(places.list());
+  landing_.done += come;
+  const auto first = reinterpret_cast<uint64_t>(places.list().front().iov_base);
+  if (come == 0 && !populate(first, 1, /*for_writing=*/true)) {
+    give_up("the memory that a read fills has gone");
+  }
+  return come;
+}
+
+size_t Connection::land_write() {
+  const auto asked = body<AccessBody>();
+  const uint64_t bytes = landing_.left - landing_.last;
+  const uint64_t at = asked.addr + landing_.done;
+  size_t come = 0;
+  bool backed = true;
+  const SegmentRef segment = {asked.ref.index, asked.ref.generation};
+  const auto status =
+      engine().execute_with(grants_, segment, OpKind::kWrite, at, bytes, [&](void* place) {
+        mutex_.assume_held();
+        const iovec piece = {place, bytes};
+        come = receive_behind({&piece, 1});
+        backed = come != 0 || populate(at, 1, /*for_writing=*/true);
+      });
+  // Pairs with the acquire that the program makes: the last word comes after this.
+  std::atomic_thread_fence(std::memory_order_release);
+  landing_.status = backed ? status : URMA_CR_REM_ACCESS_ABORT_ERR;
+  landing_.done += come;
+  return come;
 }
 
 void Connection::take_frames() {
@@ -553,7 +628,7 @@ void Connection::take_frames() {
     if (!take(landing_.kind) && !gone()) break_off("unrequested frame");
     if (waiting() > kMostAnswers && !gone()) break_off("it does not take its answers");
     landing_.way.reset();
-    landing_.held.payload.reset();
+    landing_.held.payload = {};
   }
 }
 
@@ -574,6 +649,7 @@ bool Connection::begin_frame() {
   landing_.kind = head.kind;
   landing_.left = head.bytes - body;
   landing_.into = nullptr;
+  bulk_ = landing_.left >= kDirectBytes;
   in_frame_ = true;
   if (!begin(head.kind)) break_off("invalid size, id or count");
   return true;
@@ -586,6 +662,8 @@ bool Connection::feed() {
   if (landing_.into != nullptr) {
     std::memcpy(landing_.into, come.data(), bytes);
     landing_.into += bytes;
+  } else if (landing_.placing) {
+    feed_read(come);
   } else if (landing_.kind == FrameKind::kAccess && landing_.left != 0) {
     return feed_write(come);
   } else if (landing_.kind == FrameKind::kPart) {
@@ -601,7 +679,11 @@ bool Connection::feed_write(std::span<const char> come) {
   const auto asked = body<AccessBody>();
   const uint64_t at = asked.addr + landing_.done;
   size_t bytes = come.size();
-  if (bytes < landing_.left) {
+  if (bytes < landing_.left && landing_.left >= kDirectBytes && lands()) {
+    // Nothing stays before what can land.
+    bytes = std::min(bytes, landing_.left - landing_.last);
+    if (bytes == 0) return false;
+  } else if (bytes < landing_.left) {
     if (bytes < kWriteStep) return false;
     bytes -= (at + bytes) % sizeof(uint64_t);
   }
@@ -615,6 +697,19 @@ bool Connection::feed_write(std::span<const char> come) {
   in_begin_ += bytes;
   landing_.left -= bytes;
   return landing_.left == 0 || feed();
+}
+
+IovecList Connection::places_of_read(uint64_t most) const {
+  return window(accesses_.front().places, landing_.done, most);
+}
+
+void Connection::feed_read(std::span<const char> come) {
+  const IovecList places = places_of_read(come.size());
+  for (const iovec& place : places.list()) {
+    std::memcpy(place.iov_base, come.data(), place.iov_len);
+    come = come.subspan(place.iov_len);
+    landing_.done += place.iov_len;
+  }
 }
 
 void Connection::feed_part(std::span<const char> come) {

@@ -26,6 +26,7 @@
 #include "urma/base/mutex.h"
 #include "urma/providers/tcp/carrier.h"
 #include "urma/providers/tcp/messages.h"
+#include "urma/providers/tcp/outbox.h"
 #include "urma/providers/tcp/ways.h"
 #include "urma_ext.h"
 
@@ -83,6 +84,8 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   bool access(const std::shared_ptr<SendingEnd>& end, SegmentRef segment, const WireAccess& access,
               uint32_t cookie);
   void close_way(uint32_t way);
+  // Requests end without a report: their memory is not used any more.
+  void let_go();
 
   // The ways of the peer. The peer is owed a report; report() follows if that is `urgent`.
   void owe(uint32_t way, bool urgent);
@@ -107,6 +110,8 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
     char* into = nullptr;  // NULL: determined by the kind
     uint64_t operand[4];
     uint64_t done = 0;
+    bool placing = false;  // what was read, to the places of its request
+    uint32_t last = 0;     // bytes of a write that have to be written last
     urma_cr_status_t status = URMA_CR_SUCCESS;
     Held held;
     std::vector<char> bytes;
@@ -116,16 +121,20 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
     std::shared_ptr<SendingEnd> end;
     uint32_t cookie;
     uint32_t fetches;
-    bool elsewhere;  // as SendingEnd calls it
+    bool elsewhere;             // as SendingEnd calls it
+    std::vector<iovec> places;  // of a large read
   };
 
   // Sending.
   template <typename Body>
-  void put(const Body& body, std::span<const iovec> payload = {}) URMA_REQUIRES(mutex_) {
-    put_frame(Body::kKind, {reinterpret_cast<const char*>(&body), shape<Body>().body}, payload);
+  void put(const Body& body, std::span<const iovec> payload = {},
+           std::optional<uint32_t> lent_by = std::nullopt) URMA_REQUIRES(mutex_) {
+    put_frame(Body::kKind, {reinterpret_cast<const char*>(&body), shape<Body>().body}, payload,
+              lent_by);
   }
-  void put_frame(FrameKind kind, std::span<const char> body, std::span<const iovec> payload)
-      URMA_REQUIRES(mutex_);
+  // `lent_by`: the request, see Outbox, whose payload may stay where it is until it has left.
+  void put_frame(FrameKind kind, std::span<const char> body, std::span<const iovec> payload,
+                 std::optional<uint32_t> lent_by) URMA_REQUIRES(mutex_);
   template <typename Body>
   void say(const Body& body) {
     const MutexLock lock(mutex_);
@@ -133,23 +142,29 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
     put(body);
     flush();
   }
-  size_t send_directly(std::span<const iovec> payload) URMA_REQUIRES(mutex_);
   void flush() URMA_REQUIRES(mutex_);
   void send_waiting(bool ahead) URMA_REQUIRES(mutex_);
   void put_owed() URMA_REQUIRES(mutex_);
   bool has_room() const URMA_REQUIRES(mutex_);
-  size_t waiting() const URMA_REQUIRES(mutex_) { return out_.size() - out_begin_; }
+  size_t waiting() const URMA_REQUIRES(mutex_) { return out_.bytes(); }
   bool go_on_sending(SendingEnd* end, const Outgoing& message, uint32_t cookie)
       URMA_REQUIRES(mutex_);
   uint32_t add_ticket(OnAnswer answered) URMA_REQUIRES(mutex_);
 
   // Receiving.
   bool receive_some(bool to_end) URMA_REQUIRES(mutex_);
+  size_t receive_behind(std::span<const iovec> places) URMA_REQUIRES(mutex_);
+  bool lands() const URMA_REQUIRES(mutex_);
   std::optional<size_t> land() URMA_REQUIRES(mutex_);
+  size_t land_read() URMA_REQUIRES(mutex_);
+  size_t land_write() URMA_REQUIRES(mutex_);
   void take_frames() URMA_REQUIRES(mutex_);
   bool begin_frame() URMA_REQUIRES(mutex_);
   bool feed() URMA_REQUIRES(mutex_);
   bool feed_write(std::span<const char> come) URMA_REQUIRES(mutex_);
+  void feed_read(std::span<const char> come) URMA_REQUIRES(mutex_);
+  IovecList places_of_read(uint64_t most) const URMA_REQUIRES(mutex_);
+  void stop_placing() URMA_REQUIRES(mutex_);
   void feed_part(std::span<const char> come) URMA_REQUIRES(mutex_);
   template <typename Body>
   Body body() const URMA_REQUIRES(mutex_) {
@@ -177,7 +192,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   bool take_close_way(const CloseWayBody& closed) URMA_REQUIRES(mutex_);
   bool take_way_closed(const WayClosedBody& closed) URMA_REQUIRES(mutex_);
   void execute() URMA_REQUIRES(mutex_);
-  void answer_access(urma_cr_status_t status, std::span<const char> bytes) URMA_REQUIRES(mutex_);
+  void answer_access(urma_cr_status_t status, iovec payload) URMA_REQUIRES(mutex_);
   bool take_done() URMA_REQUIRES(mutex_);
 
   // Calls `work`. Out of memory: ends the connection, and everything in flight.
@@ -189,6 +204,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
       if (!gone()) break_off(failure.what());
     }
   }
+  void give_up(const std::string& why) URMA_REQUIRES(mutex_);
   void break_off(const char* what) URMA_REQUIRES(mutex_);
   void lose() URMA_REQUIRES(mutex_);
 
@@ -215,12 +231,12 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   bool reported_ URMA_GUARDED_BY(mutex_) = false;    // since the program last polled or posted
   bool ahead_ URMA_GUARDED_BY(mutex_) = false;       // the bytes of that report wait in the kernel
   bool answers_ URMA_GUARDED_BY(mutex_) = false;     // the program answered after the last report
-  std::vector<char> out_ URMA_GUARDED_BY(mutex_);
-  size_t out_begin_ URMA_GUARDED_BY(mutex_) = 0;
+  Outbox out_ URMA_GUARDED_BY(mutex_);
   std::vector<char> in_ URMA_GUARDED_BY(mutex_);
   size_t in_begin_ URMA_GUARDED_BY(mutex_) = 0;
   size_t in_end_ URMA_GUARDED_BY(mutex_) = 0;
   bool in_frame_ URMA_GUARDED_BY(mutex_) = false;
+  bool bulk_ URMA_GUARDED_BY(mutex_) = false;  // the payload of the last frame was large
   Landing landing_ URMA_GUARDED_BY(mutex_);
   uint32_t done_ URMA_GUARDED_BY(mutex_) = 0;  // successful accesses of the peer, not reported
   std::deque<Access> accesses_ URMA_GUARDED_BY(mutex_);

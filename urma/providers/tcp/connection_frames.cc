@@ -54,8 +54,8 @@ bool Connection::begin_message() {
   const bool large = (message.flags & kByReference) != 0;
   if (!is_whole(head) && !(is_announced(head) && head.length > kLargestInline)) return false;
   if (large && head.kind == MessageKind::kWriteImm) return false;
-  landing_.held.payload = std::make_unique_for_overwrite<char[]>(bytes);
-  landing_.into = landing_.held.payload.get();
+  landing_.held.payload = wire_->payloads().take(bytes);
+  landing_.into = landing_.held.payload.bytes.get();
   landing_.way = way->second;
   return true;
 }
@@ -79,6 +79,7 @@ bool Connection::begin_access() {
     case OpKind::kRead:
       return landing_.left == 0;
     case OpKind::kWrite:
+      landing_.last = (asked.addr + asked.bytes - 1) % sizeof(uint64_t) + 1;
       return landing_.left == asked.bytes;
     case OpKind::kAtomic:
     case OpKind::kWriteAtomic:
@@ -94,6 +95,9 @@ bool Connection::begin_done() {
   if (done.count == 0 || done.count > accesses_.size() || !is_outcome(done.status)) return false;
   if (landing_.left == 0) return true;
   if (done.count != 1 || landing_.left > accesses_.front().fetches) return false;
+  landing_.done = 0;
+  landing_.placing = landing_.left == total(accesses_.front().places);
+  if (landing_.placing) return true;
   landing_.bytes.resize(landing_.left);
   landing_.into = landing_.bytes.data();
   return true;
@@ -259,8 +263,11 @@ bool Connection::take_way_opened(const WayOpenedBody& opened) {
 
 bool Connection::take_received(const ReceivedBody& received) {
   const auto way = sending_.find(received.way);
-  return way != sending_.end() && received.count != 0 && is_outcome(received.status) &&
-         way->second->received(received.count, static_cast<urma_cr_status_t>(received.status));
+  if (way == sending_.end() || received.count == 0 || !is_outcome(received.status)) return false;
+  // No honest peer has received what has not left.
+  const uint32_t lent = out_.lent(received.way);
+  if (lent != 0 && received.count + lent > way->second->in_flight()) out_.take_in();
+  return way->second->received(received.count, static_cast<urma_cr_status_t>(received.status));
 }
 
 bool Connection::take_close_way(const CloseWayBody& closed) {
@@ -280,6 +287,7 @@ bool Connection::take_way_closed(const WayClosedBody& closed) {
   const auto way = sending_.find(closed.way);
   if (way == sending_.end() || !is_outcome(closed.status)) return false;
   bool untold = false;
+  out_.take_in();
   if (!way->second->closed(static_cast<urma_cr_status_t>(closed.status), &untold)) return false;
   if (untold) put(CloseWayBody{closed.way});
   sending_.erase(way);
@@ -289,35 +297,44 @@ bool Connection::take_way_closed(const WayClosedBody& closed) {
 void Connection::execute() {
   const auto asked = body<AccessBody>();
   const auto kind = static_cast<OpKind>(asked.kind);
-  if (kind != OpKind::kWrite) {
+  if (kind == OpKind::kRead) {
+    landing_.status = engine().execute_with(grants_, {asked.ref.index, asked.ref.generation}, kind,
+                                            asked.addr, asked.bytes, [&](void* place) {
+                                              mutex_.assume_held();
+                                              answer_access(URMA_CR_SUCCESS, {place, asked.bytes});
+                                            });
+    if (landing_.status == URMA_CR_SUCCESS) return;
+  } else if (kind != OpKind::kWrite) {
     WireAccess access = {kind, asked.opcode, asked.addr, asked.bytes, {}, {}};
-    if (kind != OpKind::kRead) std::memcpy(access.operand, landing_.operand, kOperandBytes);
+    std::memcpy(access.operand, landing_.operand, kOperandBytes);
     landing_.status =
         engine().execute(grants_, {asked.ref.index, asked.ref.generation}, access, &landing_.bytes);
   }
-  answer_access(landing_.status, landing_.bytes);
+  answer_access(landing_.status, {landing_.bytes.data(), landing_.bytes.size()});
 }
 
-void Connection::answer_access(urma_cr_status_t status, std::span<const char> bytes) {
-  if (status == URMA_CR_SUCCESS && bytes.empty()) {
+void Connection::answer_access(urma_cr_status_t status, iovec payload) {
+  if (status == URMA_CR_SUCCESS && payload.iov_len == 0) {
     ++done_;
     return;
   }
   if (done_ != 0) put(DoneBody{std::exchange(done_, 0), URMA_CR_SUCCESS});
-  if (status != URMA_CR_SUCCESS) bytes = {};
-  const iovec payload = {const_cast<char*>(bytes.data()), bytes.size()};
+  if (status != URMA_CR_SUCCESS) payload.iov_len = 0;
   put(DoneBody{1, static_cast<uint32_t>(status)}, {&payload, 1});
 }
 
 bool Connection::take_done() {
   const auto done = body<DoneBody>();
   const auto status = static_cast<urma_cr_status_t>(done.status);
+  // No honest peer has executed what has not left.
+  if (done.count + out_.lent(Outbox::kAccess) > accesses_.size()) out_.take_in();
   for (uint32_t i = 0; i < done.count; ++i) {
     Access access = std::move(accesses_.front());
     accesses_.pop_front();
     fetched_ -= access.fetches;
     WireReport report = {access.cookie, status, {}};
     if (landing_.into != nullptr) report.bytes = std::move(landing_.bytes);
+    if (std::exchange(landing_.placing, false)) report.placed = landing_.done;
     access.end->done(std::move(report), access.elsewhere);
   }
   landing_.bytes.clear();

@@ -33,6 +33,7 @@ class Line {
   virtual bool ready() const { return true; }
   // A value that both ends of this line share, and no other line has.
   virtual Digest binding() const { return {}; }
+  virtual bool tells_faults() const { return false; }
   virtual bool has_read_ahead() const { return false; }
   // Something waits for room in the socket.
   virtual bool wants_room() const = 0;
@@ -47,6 +48,7 @@ class PlainLine final : public Line {
   std::optional<size_t> receive(std::span<const iovec> pieces, std::string* why) override;
   std::optional<size_t> send_ahead(std::span<const iovec> pieces, std::string* why) override;
   void push() override;
+  bool tells_faults() const override { return true; }
   bool wants_room() const override { return full_; }
 
  private:

@@ -34,6 +34,7 @@ class SocketStream final : public Stream {
   size_t send_ahead(std::span<const iovec> pieces) override;
   void push() override { line_->push(); }
   size_t receive(std::span<const iovec> pieces) override;
+  bool tells_faults() const override { return line_->tells_faults(); }
   bool has_read_ahead() const override { return line_->has_read_ahead(); }
   int fd() const override { return fd_.get(); }
   bool wants_room() const override {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "jetty/memory_access.h"
 #include "urma/providers/tcp/connection.h"
 #include "urma/providers/tcp/wire.h"
 
@@ -205,6 +206,11 @@ bool SendingEnd::has_accesses_elsewhere() const {
   return elsewhere_ != 0;
 }
 
+size_t SendingEnd::in_flight() const {
+  const MutexLock lock(mutex_);
+  return sent_.size();
+}
+
 bool SendingEnd::awaits_answer() const {
   const MutexLock lock(mutex_);
   return !closed_ && (closing_ || !answer_.has_value() || !sent_.empty());
@@ -230,8 +236,13 @@ std::optional<Answer> TcpWay::opened(uint32_t* members) {
 // Process what the peer has said first, unless a poll just did: it may be gone, and a process that
 // took its place must get the request.
 bool TcpWay::use(const std::shared_ptr<Connection>& connection) {
+  wire_->posted();
   if (!wire_->spinning()) connection->progress(/*to_end=*/true);
-  if (used_ != connection) push();
+  if (used_ != connection) {
+    push();
+    // Only what the last one holds can be let go of later.
+    let_go();
+  }
   used_ = connection;
   return !connection->gone();
 }
@@ -252,7 +263,12 @@ void TcpWay::push() {
   if (used_ != nullptr) used_->push(/*answers=*/true);
 }
 
+void TcpWay::let_go() {
+  if (used_ != nullptr) used_->let_go();
+}
+
 void TcpWay::close() {
+  let_go();
   if (end_->close()) end_->connection()->close_way(end_->way());
   push();
 }
@@ -336,7 +352,7 @@ Peek IncomingEnd::next(Message* message) {
 void IncomingEnd::copy(const Message& /*message*/, uint32_t offset, void* to,
                        uint32_t bytes) const {
   const MutexLock lock(mutex_);
-  std::memcpy(to, held_.front().payload.get() + offset, bytes);
+  std::memcpy(to, held_.front().payload.bytes.get() + offset, bytes);
 }
 
 void IncomingEnd::answer(uint8_t status) {
@@ -347,6 +363,7 @@ void IncomingEnd::answer(uint8_t status) {
     const Message& head = held_.front().head;
     urgent = (head.flags & kWantsAnswer) != 0 || status != URMA_CR_SUCCESS;
     held_bytes_ -= head.payload;
+    connection_->wire().payloads().give_back(std::move(held_.front().payload));
     held_.pop_front();
     ++taken_;
     pulled_ = wanted_ = failed_ = false;
@@ -422,6 +439,9 @@ std::optional<size_t> IncomingEnd::land(uint64_t most, const Into& into) {
   if (!wanted_ || failed_) return std::nullopt;
   const size_t bytes = into(places.list());
   landed_ += bytes;
+  // Nothing may have come, or nothing could be put there.
+  const iovec& first = places.list().front();
+  failed_ |= bytes == 0 && !populate(reinterpret_cast<uint64_t>(first.iov_base), 1, true);
   return bytes;
 }
 

@@ -17,6 +17,7 @@
 #include "jetty/wire_transport.h"
 #include "urma/base/mutex.h"
 #include "urma/providers/tcp/messages.h"
+#include "urma/providers/tcp/payloads.h"
 
 namespace urma::tcp {
 
@@ -65,6 +66,7 @@ class SendingEnd {
   void done(WireReport report, bool elsewhere);
   bool has_accesses_elsewhere() const;
   uint32_t way() const { return way_; }
+  size_t in_flight() const;
   bool awaits_answer() const;
 
  private:
@@ -116,6 +118,7 @@ class TcpWay final : public Way {
   bool access(const WireGrant& grant, const WireAccess& access, uint32_t cookie) override;
   bool reap(WireReport* report) override { return end_->reap(report); }
   void push() override;
+  void let_go() override;
   void close() override;
   bool ended() const override { return end_->ended(); }
   bool lost() const override { return end_->is_lost(); }
@@ -134,7 +137,7 @@ class TcpWay final : public Way {
 // A message, as far as it has arrived.
 struct Held {
   Message head;
-  std::unique_ptr<char[]> payload;
+  Payloads::Place payload;
 };
 
 class IncomingEnd final : public WireIncoming {

@@ -31,6 +31,8 @@ constexpr uint32_t kSpinsLater = 8;
 constexpr uint32_t kTicksToTrust = 4;
 constexpr uint32_t kMostPollsToSpin = 1U << 14;
 constexpr uint64_t kTickNs = 1'000'000;
+// So many checks in a row, posts count as polls.
+constexpr uint32_t kTicksOfPosts = 4;
 constexpr uint64_t kLastLookNs = 16'000'000;
 // A poll reads from this many connections; beyond that it asks the kernel which have data.
 constexpr size_t kFew = 4;
@@ -616,14 +618,20 @@ void TcpWire::begin_spinning() {
   if (spinning_.exchange(true)) return;
   service().rewatch(sockets_.get(), 0);
   polls_seen_ = polls_.load(std::memory_order_relaxed);
-  ticks_ = 0;
+  ticks_ = ticks_without_polls_ = 0;
   tick_timer_ = service().after(kTickNs, [this] { tick(); });
 }
 
 void TcpWire::tick() {
   tick_timer_ = 0;
   const uint64_t polls = polls_.load(std::memory_order_relaxed);
-  if (std::exchange(polls_seen_, polls) == polls) {
+  const uint64_t posts = posts_.load(std::memory_order_relaxed);
+  const bool polled = std::exchange(polls_seen_, polls) != polls;
+  const bool posted = std::exchange(posts_seen_, posts) != posts;
+  ticks_without_polls_ = polled ? 0 : ticks_without_polls_ + 1;
+  if (!polled && posted && ticks_without_polls_ <= kTicksOfPosts) {
+    serve();
+  } else if (!polled) {
     epoll_event waiting;
     const bool soon = ticks_ < kTicksToTrust;
     const bool late = soon && ::epoll_wait(sockets_.get(), &waiting, 1, 0) > 0;

@@ -26,6 +26,7 @@
 #include "urma/providers/tcp/carrier.h"
 #include "urma/providers/tcp/connection.h"
 #include "urma/providers/tcp/names.h"
+#include "urma/providers/tcp/payloads.h"
 
 namespace urma::tcp {
 
@@ -63,6 +64,7 @@ class TcpWire final : public Wire {
                         std::vector<urma_ext_connection_t>* connections) const override;
 
   // For ways and connections; any thread.
+  Payloads& payloads() { return payloads_; }
   void open_way(const WayRequest& request, const std::shared_ptr<SendingEnd>& end);
   bool owns(IdKind kind, const urma_eid_t& eid, uint32_t id) const {
     return names_.owns(kind, eid, id);
@@ -71,6 +73,11 @@ class TcpWire final : public Wire {
   bool spinning() const { return spinning_.load(); }
   // Whether each of its polls then looks at every connection.
   bool polls_each() const { return spinning() && few_.load(); }
+  // A program that posts many requests at once polls after that.
+  void posted() {
+    // Relaxed: any change suffices.
+    posts_.fetch_add(1, std::memory_order_relaxed);
+  }
   // A request is in flight to a peer: it must answer, or at least show that it lives.
   void await();
   void serve_senders();
@@ -164,11 +171,14 @@ class TcpWire final : public Wire {
   mutable Mutex list_mutex_;
   std::unordered_map<uint64_t, Ref> open_ URMA_GUARDED_BY(list_mutex_);  // by number
 
+  Payloads payloads_;
+
   Mutex debtors_mutex_;
   std::vector<Ref> debtors_ URMA_GUARDED_BY(debtors_mutex_);
   std::atomic<bool> has_debtors_{false};  // written under debtors_mutex_
 
   std::atomic<uint64_t> polls_{0};
+  std::atomic<uint64_t> posts_{0};
   std::atomic<uint32_t> polls_in_a_row_{0};
   std::atomic<uint32_t> polls_to_spin_;
   std::atomic<bool> spinning_{false};
@@ -189,6 +199,8 @@ class TcpWire final : public Wire {
   std::optional<PeerWatches> watches_;         // since start()
   std::map<uint64_t, uint32_t> silent_beats_;  // by number
   uint64_t polls_seen_ = 0;
+  uint64_t posts_seen_ = 0;
+  uint32_t ticks_without_polls_ = 0;
   uint32_t ticks_ = 0;  // since polls have begun
   Service::TimerId tick_timer_ = 0;
   Service::TimerId look_timer_ = 0;

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+#include "urma/providers/tcp/outbox.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace urma::tcp {
+namespace {
+
+// Bytes that have left are removed once they are that many.
+constexpr size_t kMostSpent = 1 << 20;
+
+void add_to(IovecList* list, const void* at, size_t bytes) {
+  list->add(reinterpret_cast<uint64_t>(at), bytes, 0, UINT64_MAX);
+}
+
+}  // namespace
+
+void Outbox::lend(std::span<const iovec> pieces, uint32_t by) {
+  lent_.push_back({copies_.size(), by, {pieces.begin(), pieces.end()}});
+  lent_bytes_ += total(pieces);
+}
+
+void Outbox::take_in() {
+  if (lent_.empty()) return;
+  std::vector<char> all;
+  all.reserve(bytes());
+  const auto take_until = [&](size_t at) {
+    all.insert(all.end(), copies_.begin() + static_cast<ptrdiff_t>(begin_),
+               copies_.begin() + static_cast<ptrdiff_t>(at));
+    begin_ = at;
+  };
+  for (const Lent& lent : lent_) {
+    take_until(lent.at);
+    for (const iovec& piece : std::span(lent.pieces).subspan(lent.first)) {
+      const auto* from = static_cast<const char*>(piece.iov_base);
+      all.insert(all.end(), from, from + piece.iov_len);
+    }
+  }
+  take_until(copies_.size());
+  copies_ = std::move(all);
+  begin_ = 0;
+  lent_.clear();
+  lent_bytes_ = 0;
+}
+
+uint32_t Outbox::lent(uint32_t by) const {
+  return static_cast<uint32_t>(
+      std::count_if(lent_.begin(), lent_.end(), [=](const Lent& lent) { return lent.by == by; }));
+}
+
+IovecList Outbox::next() const {
+  IovecList list;
+  size_t at = begin_;
+  for (const Lent& lent : lent_) {
+    add_to(&list, copies_.data() + at, lent.at - at);
+    at = lent.at;
+    for (const iovec& piece : std::span(lent.pieces).subspan(lent.first)) {
+      add_to(&list, piece.iov_base, piece.iov_len);
+    }
+    // More than a call sends.
+    if (list.bytes() > kCopyPerTurn) return list;
+  }
+  add_to(&list, copies_.data() + at, copies_.size() - at);
+  return list;
+}
+
+void Outbox::left(size_t bytes) {
+  while (bytes != 0) {
+    const size_t until = lent_.empty() ? copies_.size() : lent_.front().at;
+    const size_t own = std::min(bytes, until - begin_);
+    begin_ += own;
+    bytes -= own;
+    while (begin_ == until && !lent_.empty() && bytes != 0) {
+      Lent& lent = lent_.front();
+      iovec& piece = lent.pieces[lent.first];
+      const size_t part = std::min(bytes, piece.iov_len);
+      piece.iov_base = static_cast<char*>(piece.iov_base) + part;
+      piece.iov_len -= part;
+      bytes -= part;
+      lent_bytes_ -= part;
+      if (piece.iov_len != 0) return;
+      if (++lent.first == lent.pieces.size()) {
+        lent_.pop_front();
+        break;
+      }
+    }
+  }
+  compact();
+}
+
+void Outbox::compact() {
+  if (begin_ == copies_.size() && lent_.empty()) {
+    copies_.clear();
+    begin_ = 0;
+  } else if (begin_ > kMostSpent) {
+    copies_.erase(copies_.begin(), copies_.begin() + static_cast<ptrdiff_t>(begin_));
+    for (Lent& lent : lent_) lent.at -= begin_;
+    begin_ = 0;
+  }
+}
+
+}  // namespace urma::tcp

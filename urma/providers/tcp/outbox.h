@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+#ifndef URMA_PROVIDERS_TCP_OUTBOX_H_
+#define URMA_PROVIDERS_TCP_OUTBOX_H_
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "jetty/iovecs.h"
+
+namespace urma::tcp {
+
+// The bytes of a stream that have not left: copies, and payloads that still lie in the memory of
+// their requests. Those have to be taken in before a request ends.
+class Outbox {
+ public:
+  // The requests that may lend: one of a way, or an access.
+  static constexpr uint32_t kAccess = 0;
+
+  void add(std::span<const char> bytes) {
+    copies_.insert(copies_.end(), bytes.begin(), bytes.end());
+  }
+  // `by`: kAccess, or the number of the way.
+  void lend(std::span<const iovec> pieces, uint32_t by);
+  // Copies what was lent.
+  void take_in();
+  // How many payloads are lent by this.
+  uint32_t lent(uint32_t by) const;
+  bool lends() const { return !lent_.empty(); }
+
+  size_t bytes() const { return copies_.size() - begin_ + lent_bytes_; }
+  // The first of them.
+  IovecList next() const;
+  // That many bytes of next() have left.
+  void left(size_t bytes);
+  void clear() { *this = {}; }
+
+ private:
+  struct Lent {
+    size_t at;  // follows that many of the copies
+    uint32_t by;
+    std::vector<iovec> pieces;
+    size_t first = 0;  // of those that have not left
+  };
+
+  void compact();
+
+  std::vector<char> copies_;
+  size_t begin_ = 0;  // of those that have not left
+  std::deque<Lent> lent_;
+  size_t lent_bytes_ = 0;
+};
+
+}  // namespace urma::tcp
+
+#endif  // URMA_PROVIDERS_TCP_OUTBOX_H_
