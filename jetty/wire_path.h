@@ -19,10 +19,12 @@ class WirePath : public RequestPath {
  public:
   WirePath(WireSender* sender, RemoteQueue* target, uint32_t hint);
 
-  bool advance() override;
+  // Not inlined, nor is what they call: a poll is compiled with all its calls inlined, and behind
+  // these is a whole network.
+  [[gnu::noinline]] bool advance() override;
   bool has_short_way() const override { return false; }
-  void flush() override;
-  void give_up_first() override;
+  [[gnu::noinline]] void flush() override;
+  [[gnu::noinline]] void give_up_first() override;
   // Sends what was given to the way.
   void push() {
     if (way_ != nullptr) way_->push();
