@@ -344,8 +344,8 @@ bool Connection::stands(SegmentRef segment) const {
   return ended == ended_.end() || is_newer(segment.generation, ended->second);
 }
 
-// Once the lock is held, nothing lands in that memory any more, nothing is sent from it, and no
-// grant of it is on its way.
+// The queues have lent the last of that memory before. Once it is let go of, nothing lands in it any
+// more, nothing is sent from it, and no grant of it is on its way.
 void Connection::tell_unregistered(SegmentRef segment) {
   let_go();
   const MutexLock lock(mutex_);
