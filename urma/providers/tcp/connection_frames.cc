@@ -96,6 +96,8 @@ bool Connection::begin_done() {
   if (landing_.left == 0) return true;
   if (done.count != 1 || landing_.left > accesses_.front().fetches) return false;
   landing_.done = 0;
+  // An atomic of the peer may have left its result there.
+  landing_.bytes.clear();
   landing_.placing = landing_.left == total(accesses_.front().places);
   if (landing_.placing) return true;
   landing_.bytes.resize(landing_.left);
