@@ -165,7 +165,8 @@ bool Connection::silent() {
 // -------------------------------------------------------------------------------------------------
 
 void Connection::put_frame(FrameKind kind, std::span<const char> body,
-                           std::span<const iovec> payload, std::optional<uint32_t> lent_by) {
+                           std::span<const iovec> payload,
+                           const std::optional<Outbox::Lender>& lender) {
   const size_t bytes = total(payload);
   const Head head = {static_cast<uint32_t>(body.size() + bytes), kind, {}};
   out_.add({reinterpret_cast<const char*>(&head), sizeof(head)});
@@ -176,9 +177,9 @@ void Connection::put_frame(FrameKind kind, std::span<const char> body,
     }
     return;
   }
-  out_.lend(payload, lent_by.value_or(Outbox::kAccess));
+  out_.lend(payload, lender.value_or(Outbox::Lender{Outbox::kAccess, accesses_begun_}));
   send_waiting(false);
-  if (!lent_by.has_value()) out_.take_in();
+  if (!lender.has_value()) out_.take_in();
 }
 
 bool Connection::has_room() const { return waiting() < kMostWaiting; }
@@ -400,7 +401,7 @@ bool Connection::send(SendingEnd* end, const Outgoing& message, uint32_t cookie)
     // An Invalidation is not the program's memory.
     const bool lends = prefix == 0 && !large;
     put(body, window(message.payload, 0, payload).list(),
-        lends ? std::optional(end->way()) : std::nullopt);
+        lends ? std::optional(end->last_begun()) : std::nullopt);
     if (large) flush();
   });
   return !large;
@@ -418,7 +419,7 @@ bool Connection::go_on_sending(SendingEnd* end, const Outgoing& message, uint32_
     }
     const uint64_t bytes = std::min<uint64_t>(message.length - sent, kCopyPerTurn);
     const IovecList part = window(message.payload, prefix_of(message.kind) + sent, bytes);
-    put(PartBody{end->way()}, part.list(), end->way());
+    put(PartBody{end->way()}, part.list(), end->last_begun());
     if (end->sent_part(part.bytes())) return true;
   }
 }
@@ -446,6 +447,7 @@ bool Connection::access(const std::shared_ptr<SendingEnd>& end, SegmentRef segme
   }
   accesses_.back().elsewhere = end->began_access(this);
   fetched_ += fetched;
+  ++accesses_begun_;
   const AccessBody body = {{segment.index, segment.generation}, access.addr,
                            static_cast<uint32_t>(access.bytes), access.opcode,
                            static_cast<uint8_t>(access.kind),   0};
@@ -455,7 +457,7 @@ bool Connection::access(const std::shared_ptr<SendingEnd>& end, SegmentRef segme
     if (access.kind == OpKind::kRead) {
       put(body);
     } else if (access.kind == OpKind::kWrite) {
-      put(body, access.local, Outbox::kAccess);
+      put(body, access.local, Outbox::Lender{Outbox::kAccess, accesses_begun_});
     } else {
       put(body, {&operands, 1});
     }

@@ -128,13 +128,13 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   // Sending.
   template <typename Body>
   void put(const Body& body, std::span<const iovec> payload = {},
-           std::optional<uint32_t> lent_by = std::nullopt) URMA_REQUIRES(mutex_) {
+           const std::optional<Outbox::Lender>& lender = std::nullopt) URMA_REQUIRES(mutex_) {
     put_frame(Body::kKind, {reinterpret_cast<const char*>(&body), shape<Body>().body}, payload,
-              lent_by);
+              lender);
   }
-  // `lent_by`: the request, see Outbox, whose payload may stay where it is until it has left.
+  // `lender`: the request whose payload may stay where it is until it has left.
   void put_frame(FrameKind kind, std::span<const char> body, std::span<const iovec> payload,
-                 std::optional<uint32_t> lent_by) URMA_REQUIRES(mutex_);
+                 const std::optional<Outbox::Lender>& lender) URMA_REQUIRES(mutex_);
   template <typename Body>
   void say(const Body& body) {
     const MutexLock lock(mutex_);
@@ -240,6 +240,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   Landing landing_ URMA_GUARDED_BY(mutex_);
   uint32_t done_ URMA_GUARDED_BY(mutex_) = 0;  // successful accesses of the peer, not reported
   std::deque<Access> accesses_ URMA_GUARDED_BY(mutex_);
+  uint64_t accesses_begun_ URMA_GUARDED_BY(mutex_) = 0;  // the last of accesses_ has this number
   uint64_t fetched_ URMA_GUARDED_BY(mutex_) = 0;  // bytes that they request
   std::unordered_map<uint32_t, OnAnswer> tickets_ URMA_GUARDED_BY(mutex_);
   uint32_t last_ticket_ URMA_GUARDED_BY(mutex_) = 0;

@@ -110,6 +110,7 @@ SendingEnd::Turn SendingEnd::begin(uint64_t bytes, uint64_t large, uint32_t cook
   if (full && !sent_.empty()) return Turn::kWait;
   if (large_.has_value()) return Turn::kWait;
   sent_.push_back({cookie, bytes, false});
+  ++begun_;
   sent_bytes_ += bytes;
   if (large != 0) large_ = {cookie, large, 0, false, false};
   return Turn::kSend;
@@ -206,9 +207,14 @@ bool SendingEnd::has_accesses_elsewhere() const {
   return elsewhere_ != 0;
 }
 
-size_t SendingEnd::in_flight() const {
+Outbox::Lender SendingEnd::last_begun() const {
   const MutexLock lock(mutex_);
-  return sent_.size();
+  return {way_, begun_};
+}
+
+Outbox::Lender SendingEnd::last_of(uint32_t answered) const {
+  const MutexLock lock(mutex_);
+  return {way_, begun_ - sent_.size() + answered};
 }
 
 bool SendingEnd::awaits_answer() const {
