@@ -179,7 +179,7 @@ void Connection::put_frame(FrameKind kind, std::span<const char> body,
   }
   out_.lend(payload, lender.value_or(Outbox::Lender{Outbox::kAccess, accesses_begun_}));
   send_waiting(false);
-  if (!lender.has_value()) out_.take_in();
+  if (!lender.has_value()) out_.take_in_last();
 }
 
 bool Connection::has_room() const { return waiting() < kMostWaiting; }

@@ -44,6 +44,17 @@ void Outbox::take_in() {
   lent_bytes_ = 0;
 }
 
+// Behind it comes nothing: the others can stay.
+void Outbox::take_in_last() {
+  if (lent_.empty()) return;
+  const Lent& last = lent_.back();
+  for (const iovec& piece : std::span(last.pieces).subspan(last.first)) {
+    add({static_cast<const char*>(piece.iov_base), piece.iov_len});
+    lent_bytes_ -= piece.iov_len;
+  }
+  lent_.pop_back();
+}
+
 bool Outbox::lent_until(const Lender& last) const {
   return std::any_of(lent_.begin(), lent_.end(), [&](const Lent& lent) {
     return lent.lender.by == last.by && lent.lender.number <= last.number;

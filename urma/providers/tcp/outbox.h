@@ -33,6 +33,8 @@ class Outbox {
   void lend(std::span<const iovec> pieces, const Lender& lender);
   // Copies what was lent.
   void take_in();
+  // The same for the last payload alone, unless it has left; it was lent after all copies.
+  void take_in_last();
   // Whether a payload of this request, or of one before, is lent.
   bool lent_until(const Lender& last) const;
 
