@@ -111,6 +111,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
     uint64_t operand[4];
     uint64_t done = 0;
     bool placing = false;  // what was read, to the places of its request
+    bool faulted = false;  // its place is not backed: the rest passes through the buffer
     uint32_t last = 0;     // bytes of a write that have to be written last
     urma_cr_status_t status = URMA_CR_SUCCESS;
     Held held;
@@ -153,11 +154,11 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
 
   // Receiving.
   bool receive_some(bool to_end) URMA_REQUIRES(mutex_);
-  size_t receive_behind(std::span<const iovec> places) URMA_REQUIRES(mutex_);
+  std::optional<size_t> receive_behind(std::span<const iovec> places) URMA_REQUIRES(mutex_);
   bool lands() const URMA_REQUIRES(mutex_);
   std::optional<size_t> land() URMA_REQUIRES(mutex_);
-  size_t land_read() URMA_REQUIRES(mutex_);
-  size_t land_write() URMA_REQUIRES(mutex_);
+  std::optional<size_t> land_read() URMA_REQUIRES(mutex_);
+  std::optional<size_t> land_write() URMA_REQUIRES(mutex_);
   void take_frames() URMA_REQUIRES(mutex_);
   bool begin_frame() URMA_REQUIRES(mutex_);
   bool feed() URMA_REQUIRES(mutex_);

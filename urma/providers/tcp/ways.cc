@@ -5,7 +5,6 @@
 #include <cstring>
 #include <utility>
 
-#include "jetty/memory_access.h"
 #include "urma/providers/tcp/connection.h"
 #include "urma/providers/tcp/wire.h"
 
@@ -443,11 +442,9 @@ std::optional<size_t> IncomingEnd::land(uint64_t most, const Into& into) {
     places.add(piece.addr, piece.len, landed_, most);
   }
   if (!wanted_ || failed_) return std::nullopt;
-  const size_t bytes = into(places.list());
-  landed_ += bytes;
-  // Nothing may have come, or nothing could be put there.
-  const iovec& first = places.list().front();
-  failed_ |= bytes == 0 && !populate(reinterpret_cast<uint64_t>(first.iov_base), 1, true);
+  const auto bytes = into(places.list());
+  landed_ += bytes.value_or(0);
+  failed_ |= !bytes.has_value();
   return bytes;
 }
 
