@@ -440,10 +440,12 @@ bool Connection::access(const std::shared_ptr<SendingEnd>& end, SegmentRef segme
   }
   wire_->await();
   sent_requests_.fetch_add(1, std::memory_order_relaxed);
-  accesses_.push_back({end, cookie, fetched, false, {}});
+  Access begun = {end, cookie, fetched, false, {}};
   if (access.kind == OpKind::kRead && fetched >= kDirectBytes) {
-    accesses_.back().places.assign(access.local.begin(), access.local.end());
+    begun.places.assign(access.local.begin(), access.local.end());
   }
+  // Nothing before this changes anything if memory is short.
+  accesses_.push_back(std::move(begun));
   accesses_.back().elsewhere = end->began_access(this);
   fetched_ += fetched;
   ++accesses_begun_;
