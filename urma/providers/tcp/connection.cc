@@ -344,8 +344,8 @@ bool Connection::stands(SegmentRef segment) const {
   return ended == ended_.end() || is_newer(segment.generation, ended->second);
 }
 
-// The queues have lent the last of that memory before. Once it is let go of, nothing lands in it any
-// more, nothing is sent from it, and no grant of it is on its way.
+// The queues have lent the last of that memory before. Once it is let go of, nothing lands in it
+// any more, nothing is sent from it, and no grant of it is on its way.
 void Connection::tell_unregistered(SegmentRef segment) {
   let_go();
   const MutexLock lock(mutex_);
@@ -520,8 +520,8 @@ void Connection::progress(bool to_end) {
 bool Connection::receive_some(bool to_end) {
   size_t come = 0;
   bool all = false;
-  const bool bare = in_frame_ && in_begin_ == in_end_ && landing_.left >= kDirectBytes &&
-                    !landing_.faulted;
+  const bool bare =
+      in_frame_ && in_begin_ == in_end_ && landing_.left >= kDirectBytes && !landing_.faulted;
   if (const auto landed = bare ? land() : std::nullopt) {
     come = *landed + in_end_;
     all = in_end_ < kNextFrame;

@@ -242,7 +242,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   uint32_t done_ URMA_GUARDED_BY(mutex_) = 0;  // successful accesses of the peer, not reported
   std::deque<Access> accesses_ URMA_GUARDED_BY(mutex_);
   uint64_t accesses_begun_ URMA_GUARDED_BY(mutex_) = 0;  // the last of accesses_ has this number
-  uint64_t fetched_ URMA_GUARDED_BY(mutex_) = 0;  // bytes that they request
+  uint64_t fetched_ URMA_GUARDED_BY(mutex_) = 0;         // bytes that they request
   std::unordered_map<uint32_t, OnAnswer> tickets_ URMA_GUARDED_BY(mutex_);
   uint32_t last_ticket_ URMA_GUARDED_BY(mutex_) = 0;
   uint32_t asked_ URMA_GUARDED_BY(mutex_) = 0;  // requests of the peer without an answer

@@ -154,8 +154,8 @@ class IncomingEnd final : public WireIncoming {
   void hold(Held held);
   // A part of the large message begins. False if that many bytes were not requested.
   bool begin_part(uint64_t bytes);
-  // Calls into() with the places of its next bytes; into() returns how many have arrived, or nothing
-  // if no memory backs the places. Nothing if they have no place any more: skip them.
+  // Calls into() with the places of its next bytes; into() returns how many have arrived, or
+  // nothing if no memory backs the places. Nothing if they have no place any more: skip them.
   using Into = std::function<std::optional<size_t>(std::span<const iovec>)>;
   std::optional<size_t> land(uint64_t most, const Into& into);
   void skip(uint64_t bytes);
