@@ -300,8 +300,10 @@ std::unique_ptr<Receiver> WireTransport::make_receiver(const urma_jfr_cfg_t& cfg
 
 void WireTransport::unregister(Segment* segment) {
   segments().remove(segment);
-  wire_->unregistered(segment->ref);
+  // A queue checks its memory, and lends it to the wire, under one lock, for which this waits: what
+  // was lent is known to the wire afterwards, and nothing more of this memory will be.
   quiesce();
+  wire_->unregistered(segment->ref);
 }
 
 // Asks at once, so that the first request usually finds the answer there. With va 0 it is not known

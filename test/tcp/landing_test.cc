@@ -167,6 +167,20 @@ TEST_F(LandingTest, PagesThatHaveGoneFailOnlyTheRequest) {
   expect_done(*stream, URMA_CR_SUCCESS);
 }
 
+// A packet may lie on both sides of where the memory ends.
+TEST_F(LandingTest, PagesThatGoBehindOthersHoldUpNothing) {
+  const auto stream = admitted();
+  const std::string bytes = pattern(100'000);
+  command(Command::kDiscard);
+  for (const size_t backed : {100UL, 4096UL, 50'001UL}) {
+    // Behind the first one, the next payload does not come through a buffer.
+    send_all(*stream, write_to(8, bytes) + write_to(kSize / 2 - backed, bytes) + frame(PingBody{}));
+    expect_done(*stream, URMA_CR_SUCCESS);
+    expect_done(*stream, URMA_CR_REM_ACCESS_ABORT_ERR);
+    EXPECT_EQ(receive(*stream, sizeof(Head)).size(), sizeof(Head));
+  }
+}
+
 TEST_F(LandingTest, APeerThatEndsOrStopsHoldsOnlyItsConnection) {
   const std::string bytes = pattern(100'000);
   auto stops = admitted();

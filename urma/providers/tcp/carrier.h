@@ -60,6 +60,10 @@ class Stream {
   virtual size_t receive(std::span<const iovec> pieces) = 0;
   // Whether receive() delivers nothing to pieces that no memory backs, instead of a fault.
   virtual bool tells_faults() const = 0;
+  // Whether that was so in the last receive(): bytes have come, and have to go elsewhere. The first
+  // of those places may be backed: the kernel delivers a packet to all of its places, or not at
+  // all.
+  virtual bool faulted() const = 0;
   // Bytes wait here that the descriptor does not report (read ahead to a record's end).
   virtual bool has_read_ahead() const = 0;
   // To sleep on, for EPOLLIN, and if `wants_room` for EPOLLOUT too.

@@ -5,7 +5,6 @@
 #include <array>
 #include <utility>
 
-#include "jetty/memory_access.h"
 #include "urma/base/clock.h"
 #include "urma/base/error.h"
 #include "urma/base/log.h"
@@ -165,7 +164,8 @@ bool Connection::silent() {
 // -------------------------------------------------------------------------------------------------
 
 void Connection::put_frame(FrameKind kind, std::span<const char> body,
-                           std::span<const iovec> payload, std::optional<uint32_t> lent_by) {
+                           std::span<const iovec> payload,
+                           const std::optional<Outbox::Lender>& lender) {
   const size_t bytes = total(payload);
   const Head head = {static_cast<uint32_t>(body.size() + bytes), kind, {}};
   out_.add({reinterpret_cast<const char*>(&head), sizeof(head)});
@@ -176,9 +176,9 @@ void Connection::put_frame(FrameKind kind, std::span<const char> body,
     }
     return;
   }
-  out_.lend(payload, lent_by.value_or(Outbox::kAccess));
+  out_.lend(payload, lender.value_or(Outbox::Lender{Outbox::kAccess, accesses_begun_}));
   send_waiting(false);
-  if (!lent_by.has_value()) out_.take_in();
+  if (!lender.has_value()) out_.take_in_last();
 }
 
 bool Connection::has_room() const { return waiting() < kMostWaiting; }
@@ -344,8 +344,8 @@ bool Connection::stands(SegmentRef segment) const {
   return ended == ended_.end() || is_newer(segment.generation, ended->second);
 }
 
-// Once the lock is held, nothing lands in that memory any more, nothing is sent from it, and no
-// grant of it is on its way.
+// The queues have lent the last of that memory before. Once it is let go of, nothing lands in it
+// any more, nothing is sent from it, and no grant of it is on its way.
 void Connection::tell_unregistered(SegmentRef segment) {
   let_go();
   const MutexLock lock(mutex_);
@@ -400,7 +400,7 @@ bool Connection::send(SendingEnd* end, const Outgoing& message, uint32_t cookie)
     // An Invalidation is not the program's memory.
     const bool lends = prefix == 0 && !large;
     put(body, window(message.payload, 0, payload).list(),
-        lends ? std::optional(end->way()) : std::nullopt);
+        lends ? std::optional(end->last_begun()) : std::nullopt);
     if (large) flush();
   });
   return !large;
@@ -418,7 +418,7 @@ bool Connection::go_on_sending(SendingEnd* end, const Outgoing& message, uint32_
     }
     const uint64_t bytes = std::min<uint64_t>(message.length - sent, kCopyPerTurn);
     const IovecList part = window(message.payload, prefix_of(message.kind) + sent, bytes);
-    put(PartBody{end->way()}, part.list(), end->way());
+    put(PartBody{end->way()}, part.list(), end->last_begun());
     if (end->sent_part(part.bytes())) return true;
   }
 }
@@ -440,12 +440,15 @@ bool Connection::access(const std::shared_ptr<SendingEnd>& end, SegmentRef segme
   }
   wire_->await();
   sent_requests_.fetch_add(1, std::memory_order_relaxed);
-  accesses_.push_back({end, cookie, fetched, false, {}});
+  Access begun = {end, cookie, fetched, false, {}};
   if (access.kind == OpKind::kRead && fetched >= kDirectBytes) {
-    accesses_.back().places.assign(access.local.begin(), access.local.end());
+    begun.places.assign(access.local.begin(), access.local.end());
   }
+  // Nothing before this changes anything if memory is short.
+  accesses_.push_back(std::move(begun));
   accesses_.back().elsewhere = end->began_access(this);
   fetched_ += fetched;
+  ++accesses_begun_;
   const AccessBody body = {{segment.index, segment.generation}, access.addr,
                            static_cast<uint32_t>(access.bytes), access.opcode,
                            static_cast<uint8_t>(access.kind),   0};
@@ -455,7 +458,7 @@ bool Connection::access(const std::shared_ptr<SendingEnd>& end, SegmentRef segme
     if (access.kind == OpKind::kRead) {
       put(body);
     } else if (access.kind == OpKind::kWrite) {
-      put(body, access.local, Outbox::kAccess);
+      put(body, access.local, Outbox::Lender{Outbox::kAccess, accesses_begun_});
     } else {
       put(body, {&operands, 1});
     }
@@ -517,11 +520,12 @@ void Connection::progress(bool to_end) {
 bool Connection::receive_some(bool to_end) {
   size_t come = 0;
   bool all = false;
-  const bool bare = in_frame_ && in_begin_ == in_end_ && landing_.left >= kDirectBytes;
+  const bool bare =
+      in_frame_ && in_begin_ == in_end_ && landing_.left >= kDirectBytes && !landing_.faulted;
   if (const auto landed = bare ? land() : std::nullopt) {
     come = *landed + in_end_;
     all = in_end_ < kNextFrame;
-  } else {
+  } else if (!gone()) {
     if (in_begin_ != 0) {
       std::copy(in_.begin() + static_cast<ptrdiff_t>(in_begin_),
                 in_.begin() + static_cast<ptrdiff_t>(in_end_), in_.begin());
@@ -544,8 +548,9 @@ bool Connection::receive_some(bool to_end) {
   return false;
 }
 
-// Into these places, and what follows into the empty buffer. Returns the bytes in the places.
-size_t Connection::receive_behind(std::span<const iovec> places) {
+// Into these places, and what follows into the empty buffer. Returns the bytes in the places;
+// nothing if the places are not backed.
+std::optional<size_t> Connection::receive_behind(std::span<const iovec> places) {
   IovecList all;
   for (const iovec& place : places) {
     all.add(reinterpret_cast<uint64_t>(place.iov_base), place.iov_len, 0, UINT64_MAX);
@@ -557,6 +562,8 @@ size_t Connection::receive_behind(std::span<const iovec> places) {
   }
   in_begin_ = in_end_ = 0;
   const size_t come = stream_->receive(all.list());
+  landing_.faulted = stream_->faulted();
+  if (landing_.faulted) return std::nullopt;
   in_end_ = come - std::min(come, bytes);
   return come - in_end_;
 }
@@ -564,7 +571,7 @@ size_t Connection::receive_behind(std::span<const iovec> places) {
 // Whether bytes of this frame go from the stream to granted memory.
 bool Connection::lands() const {
   return landing_.kind == FrameKind::kAccess && landing_.into == nullptr &&
-         landing_.status == URMA_CR_SUCCESS && stream_->tells_faults();
+         landing_.status == URMA_CR_SUCCESS && stream_->tells_faults() && !landing_.faulted;
 }
 
 // Nothing if the next bytes of the frame have to pass through the buffer.
@@ -573,7 +580,7 @@ std::optional<size_t> Connection::land() {
   if (landing_.into != nullptr) {
     const iovec place = {landing_.into, landing_.left};
     landed = receive_behind({&place, 1});
-    landing_.into += *landed;
+    landing_.into += landed.value_or(0);
   } else if (landing_.placing) {
     landed = land_read();
   } else if (landing_.way != nullptr) {
@@ -588,35 +595,30 @@ std::optional<size_t> Connection::land() {
   return landed;
 }
 
-size_t Connection::land_read() {
+std::optional<size_t> Connection::land_read() {
   const IovecList places = places_of_read(landing_.left);
-  const size_t come = receive_behind(places.list());
-  landing_.done += come;
-  const auto first = reinterpret_cast<uint64_t>(places.list().front().iov_base);
-  if (come == 0 && !populate(first, 1, /*for_writing=*/true)) {
-    give_up("the memory that a read fills has gone");
-  }
+  const auto come = receive_behind(places.list());
+  landing_.done += come.value_or(0);
+  if (!come.has_value()) give_up("the memory that a read fills has gone");
   return come;
 }
 
-size_t Connection::land_write() {
+// What is not backed passes through the buffer, piece by piece: execute() looks at each.
+std::optional<size_t> Connection::land_write() {
   const auto asked = body<AccessBody>();
   const uint64_t bytes = landing_.left - landing_.last;
   const uint64_t at = asked.addr + landing_.done;
-  size_t come = 0;
-  bool backed = true;
+  std::optional<size_t> come;
   const SegmentRef segment = {asked.ref.index, asked.ref.generation};
-  const auto status =
+  landing_.status =
       engine().execute_with(grants_, segment, OpKind::kWrite, at, bytes, [&](void* place) {
         mutex_.assume_held();
         const iovec piece = {place, bytes};
         come = receive_behind({&piece, 1});
-        backed = come != 0 || populate(at, 1, /*for_writing=*/true);
       });
   // Pairs with the acquire that the program makes: the last word comes after this.
   std::atomic_thread_fence(std::memory_order_release);
-  landing_.status = backed ? status : URMA_CR_REM_ACCESS_ABORT_ERR;
-  landing_.done += come;
+  landing_.done += come.value_or(0);
   return come;
 }
 
@@ -649,6 +651,7 @@ bool Connection::begin_frame() {
   landing_.kind = head.kind;
   landing_.left = head.bytes - body;
   landing_.into = nullptr;
+  landing_.faulted = false;
   bulk_ = landing_.left >= kDirectBytes;
   in_frame_ = true;
   if (!begin(head.kind)) break_off("invalid size, id or count");
@@ -715,10 +718,10 @@ void Connection::feed_read(std::span<const char> come) {
 void Connection::feed_part(std::span<const char> come) {
   while (!come.empty()) {
     const auto landed = landing_.way->land(come.size(), [&](std::span<const iovec> places) {
-      size_t bytes = 0;
+      std::optional<size_t> bytes = 0;
       for (const iovec& place : places) {
-        std::memcpy(place.iov_base, come.data() + bytes, place.iov_len);
-        bytes += place.iov_len;
+        std::memcpy(place.iov_base, come.data() + *bytes, place.iov_len);
+        *bytes += place.iov_len;
       }
       return bytes;
     });

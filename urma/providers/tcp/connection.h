@@ -111,6 +111,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
     uint64_t operand[4];
     uint64_t done = 0;
     bool placing = false;  // what was read, to the places of its request
+    bool faulted = false;  // its place is not backed: the rest passes through the buffer
     uint32_t last = 0;     // bytes of a write that have to be written last
     urma_cr_status_t status = URMA_CR_SUCCESS;
     Held held;
@@ -128,13 +129,13 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   // Sending.
   template <typename Body>
   void put(const Body& body, std::span<const iovec> payload = {},
-           std::optional<uint32_t> lent_by = std::nullopt) URMA_REQUIRES(mutex_) {
+           const std::optional<Outbox::Lender>& lender = std::nullopt) URMA_REQUIRES(mutex_) {
     put_frame(Body::kKind, {reinterpret_cast<const char*>(&body), shape<Body>().body}, payload,
-              lent_by);
+              lender);
   }
-  // `lent_by`: the request, see Outbox, whose payload may stay where it is until it has left.
+  // `lender`: the request whose payload may stay where it is until it has left.
   void put_frame(FrameKind kind, std::span<const char> body, std::span<const iovec> payload,
-                 std::optional<uint32_t> lent_by) URMA_REQUIRES(mutex_);
+                 const std::optional<Outbox::Lender>& lender) URMA_REQUIRES(mutex_);
   template <typename Body>
   void say(const Body& body) {
     const MutexLock lock(mutex_);
@@ -153,11 +154,11 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
 
   // Receiving.
   bool receive_some(bool to_end) URMA_REQUIRES(mutex_);
-  size_t receive_behind(std::span<const iovec> places) URMA_REQUIRES(mutex_);
+  std::optional<size_t> receive_behind(std::span<const iovec> places) URMA_REQUIRES(mutex_);
   bool lands() const URMA_REQUIRES(mutex_);
   std::optional<size_t> land() URMA_REQUIRES(mutex_);
-  size_t land_read() URMA_REQUIRES(mutex_);
-  size_t land_write() URMA_REQUIRES(mutex_);
+  std::optional<size_t> land_read() URMA_REQUIRES(mutex_);
+  std::optional<size_t> land_write() URMA_REQUIRES(mutex_);
   void take_frames() URMA_REQUIRES(mutex_);
   bool begin_frame() URMA_REQUIRES(mutex_);
   bool feed() URMA_REQUIRES(mutex_);
@@ -240,7 +241,8 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   Landing landing_ URMA_GUARDED_BY(mutex_);
   uint32_t done_ URMA_GUARDED_BY(mutex_) = 0;  // successful accesses of the peer, not reported
   std::deque<Access> accesses_ URMA_GUARDED_BY(mutex_);
-  uint64_t fetched_ URMA_GUARDED_BY(mutex_) = 0;  // bytes that they request
+  uint64_t accesses_begun_ URMA_GUARDED_BY(mutex_) = 0;  // the last of accesses_ has this number
+  uint64_t fetched_ URMA_GUARDED_BY(mutex_) = 0;         // bytes that they request
   std::unordered_map<uint32_t, OnAnswer> tickets_ URMA_GUARDED_BY(mutex_);
   uint32_t last_ticket_ URMA_GUARDED_BY(mutex_) = 0;
   uint32_t asked_ URMA_GUARDED_BY(mutex_) = 0;  // requests of the peer without an answer

@@ -96,6 +96,8 @@ bool Connection::begin_done() {
   if (landing_.left == 0) return true;
   if (done.count != 1 || landing_.left > accesses_.front().fetches) return false;
   landing_.done = 0;
+  // An atomic of the peer may have left its result there.
+  landing_.bytes.clear();
   landing_.placing = landing_.left == total(accesses_.front().places);
   if (landing_.placing) return true;
   landing_.bytes.resize(landing_.left);
@@ -265,8 +267,7 @@ bool Connection::take_received(const ReceivedBody& received) {
   const auto way = sending_.find(received.way);
   if (way == sending_.end() || received.count == 0 || !is_outcome(received.status)) return false;
   // No honest peer has received what has not left.
-  const uint32_t lent = out_.lent(received.way);
-  if (lent != 0 && received.count + lent > way->second->in_flight()) out_.take_in();
+  if (out_.lent_until(way->second->last_of(received.count))) out_.take_in();
   return way->second->received(received.count, static_cast<urma_cr_status_t>(received.status));
 }
 
@@ -327,7 +328,8 @@ bool Connection::take_done() {
   const auto done = body<DoneBody>();
   const auto status = static_cast<urma_cr_status_t>(done.status);
   // No honest peer has executed what has not left.
-  if (done.count + out_.lent(Outbox::kAccess) > accesses_.size()) out_.take_in();
+  const uint64_t last = accesses_begun_ - accesses_.size() + done.count;
+  if (out_.lent_until({Outbox::kAccess, last})) out_.take_in();
   for (uint32_t i = 0; i < done.count; ++i) {
     Access access = std::move(accesses_.front());
     accesses_.pop_front();

@@ -85,10 +85,11 @@ std::optional<size_t> PlainLine::send_with(std::span<const iovec> pieces, int fl
 
 std::optional<size_t> PlainLine::receive(std::span<const iovec> pieces, std::string* why) {
   const ssize_t got = receive_into(fd_, pieces);
+  faulted_ = got < 0 && errno == EFAULT;
   if (got > 0) return static_cast<size_t>(got);
   const bool asked = std::any_of(pieces.begin(), pieces.end(),
                                  [](const iovec& piece) { return piece.iov_len != 0; });
-  if (!asked || (got < 0 && (later(errno) || errno == EFAULT))) return 0;
+  if (!asked || (got < 0 && (later(errno) || faulted_))) return 0;
   *why = got == 0 ? "it has closed the connection"
                   : urma::format("receiving from it: {}", std::strerror(errno));
   return std::nullopt;

@@ -34,6 +34,7 @@ class Line {
   // A value that both ends of this line share, and no other line has.
   virtual Digest binding() const { return {}; }
   virtual bool tells_faults() const { return false; }
+  virtual bool faulted() const { return false; }
   virtual bool has_read_ahead() const { return false; }
   // Something waits for room in the socket.
   virtual bool wants_room() const = 0;
@@ -49,6 +50,7 @@ class PlainLine final : public Line {
   std::optional<size_t> send_ahead(std::span<const iovec> pieces, std::string* why) override;
   void push() override;
   bool tells_faults() const override { return true; }
+  bool faulted() const override { return faulted_; }
   bool wants_room() const override { return full_; }
 
  private:
@@ -56,6 +58,7 @@ class PlainLine final : public Line {
 
   const int fd_;
   bool full_ = false;
+  bool faulted_ = false;
 };
 
 }  // namespace urma::tcp

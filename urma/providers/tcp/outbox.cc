@@ -16,8 +16,8 @@ void add_to(IovecList* list, const void* at, size_t bytes) {
 
 }  // namespace
 
-void Outbox::lend(std::span<const iovec> pieces, uint32_t by) {
-  lent_.push_back({copies_.size(), by, {pieces.begin(), pieces.end()}});
+void Outbox::lend(std::span<const iovec> pieces, const Lender& lender) {
+  lent_.push_back({copies_.size(), lender, {pieces.begin(), pieces.end()}});
   lent_bytes_ += total(pieces);
 }
 
@@ -44,9 +44,21 @@ void Outbox::take_in() {
   lent_bytes_ = 0;
 }
 
-uint32_t Outbox::lent(uint32_t by) const {
-  return static_cast<uint32_t>(
-      std::count_if(lent_.begin(), lent_.end(), [=](const Lent& lent) { return lent.by == by; }));
+// Behind it comes nothing: the others can stay.
+void Outbox::take_in_last() {
+  if (lent_.empty()) return;
+  const Lent& last = lent_.back();
+  for (const iovec& piece : std::span(last.pieces).subspan(last.first)) {
+    add({static_cast<const char*>(piece.iov_base), piece.iov_len});
+    lent_bytes_ -= piece.iov_len;
+  }
+  lent_.pop_back();
+}
+
+bool Outbox::lent_until(const Lender& last) const {
+  return std::any_of(lent_.begin(), lent_.end(), [&](const Lent& lent) {
+    return lent.lender.by == last.by && lent.lender.number <= last.number;
+  });
 }
 
 IovecList Outbox::next() const {

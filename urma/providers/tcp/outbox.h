@@ -24,13 +24,19 @@ class Outbox {
   void add(std::span<const char> bytes) {
     copies_.insert(copies_.end(), bytes.begin(), bytes.end());
   }
-  // `by`: kAccess, or the number of the way.
-  void lend(std::span<const iovec> pieces, uint32_t by);
+  struct Lender {
+    uint32_t by;      // kAccess, or the number of the way
+    uint64_t number;  // of the request, among all of this way, or all accesses
+  };
+
+  // The lender's number is not less than those before.
+  void lend(std::span<const iovec> pieces, const Lender& lender);
   // Copies what was lent.
   void take_in();
-  // How many payloads are lent by this.
-  uint32_t lent(uint32_t by) const;
-  bool lends() const { return !lent_.empty(); }
+  // The same for the last payload alone, unless it has left; it was lent after all copies.
+  void take_in_last();
+  // Whether a payload of this request, or of one before, is lent.
+  bool lent_until(const Lender& last) const;
 
   size_t bytes() const { return copies_.size() - begin_ + lent_bytes_; }
   // The first of them.
@@ -42,7 +48,7 @@ class Outbox {
  private:
   struct Lent {
     size_t at;  // follows that many of the copies
-    uint32_t by;
+    Lender lender;
     std::vector<iovec> pieces;
     size_t first = 0;  // of those that have not left
   };

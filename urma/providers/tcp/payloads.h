@@ -22,6 +22,9 @@ class Payloads {
     size_t size = 0;
   };
 
+  // Giving back allocates nothing.
+  Payloads() { spare_.reserve(kMost / kLeast); }
+
   Place take(size_t bytes) {
     {
       const MutexLock lock(mutex_);

@@ -35,6 +35,7 @@ class SocketStream final : public Stream {
   void push() override { line_->push(); }
   size_t receive(std::span<const iovec> pieces) override;
   bool tells_faults() const override { return line_->tells_faults(); }
+  bool faulted() const override { return line_->faulted(); }
   bool has_read_ahead() const override { return line_->has_read_ahead(); }
   int fd() const override { return fd_.get(); }
   bool wants_room() const override {

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <utility>
 
-#include "jetty/memory_access.h"
 #include "urma/providers/tcp/connection.h"
 #include "urma/providers/tcp/wire.h"
 
@@ -110,6 +109,7 @@ SendingEnd::Turn SendingEnd::begin(uint64_t bytes, uint64_t large, uint32_t cook
   if (full && !sent_.empty()) return Turn::kWait;
   if (large_.has_value()) return Turn::kWait;
   sent_.push_back({cookie, bytes, false});
+  ++begun_;
   sent_bytes_ += bytes;
   if (large != 0) large_ = {cookie, large, 0, false, false};
   return Turn::kSend;
@@ -206,9 +206,14 @@ bool SendingEnd::has_accesses_elsewhere() const {
   return elsewhere_ != 0;
 }
 
-size_t SendingEnd::in_flight() const {
+Outbox::Lender SendingEnd::last_begun() const {
   const MutexLock lock(mutex_);
-  return sent_.size();
+  return {way_, begun_};
+}
+
+Outbox::Lender SendingEnd::last_of(uint32_t answered) const {
+  const MutexLock lock(mutex_);
+  return {way_, begun_ - sent_.size() + answered};
 }
 
 bool SendingEnd::awaits_answer() const {
@@ -437,11 +442,9 @@ std::optional<size_t> IncomingEnd::land(uint64_t most, const Into& into) {
     places.add(piece.addr, piece.len, landed_, most);
   }
   if (!wanted_ || failed_) return std::nullopt;
-  const size_t bytes = into(places.list());
-  landed_ += bytes;
-  // Nothing may have come, or nothing could be put there.
-  const iovec& first = places.list().front();
-  failed_ |= bytes == 0 && !populate(reinterpret_cast<uint64_t>(first.iov_base), 1, true);
+  const auto bytes = into(places.list());
+  landed_ += bytes.value_or(0);
+  failed_ |= !bytes.has_value();
   return bytes;
 }
 

@@ -17,6 +17,7 @@
 #include "jetty/wire_transport.h"
 #include "urma/base/mutex.h"
 #include "urma/providers/tcp/messages.h"
+#include "urma/providers/tcp/outbox.h"
 #include "urma/providers/tcp/payloads.h"
 
 namespace urma::tcp {
@@ -66,7 +67,9 @@ class SendingEnd {
   void done(WireReport report, bool elsewhere);
   bool has_accesses_elsewhere() const;
   uint32_t way() const { return way_; }
-  size_t in_flight() const;
+  // Of the messages: the last one begun, and the last one of so many that the peer answers next.
+  Outbox::Lender last_begun() const;
+  Outbox::Lender last_of(uint32_t answered) const;
   bool awaits_answer() const;
 
  private:
@@ -100,6 +103,7 @@ class SendingEnd {
   std::optional<Answer> answer_ URMA_GUARDED_BY(mutex_);
   uint32_t members_ URMA_GUARDED_BY(mutex_) = 0;
   std::deque<Sent> sent_ URMA_GUARDED_BY(mutex_);  // and not received
+  uint64_t begun_ URMA_GUARDED_BY(mutex_) = 0;     // the last of sent_ has this number
   uint64_t sent_bytes_ URMA_GUARDED_BY(mutex_) = 0;
   std::optional<Large> large_ URMA_GUARDED_BY(mutex_);
   bool closing_ URMA_GUARDED_BY(mutex_) = false;
@@ -150,9 +154,9 @@ class IncomingEnd final : public WireIncoming {
   void hold(Held held);
   // A part of the large message begins. False if that many bytes were not requested.
   bool begin_part(uint64_t bytes);
-  // Calls into() with the places of its next bytes; into() returns how many have arrived. Nothing
-  // if they have no place any more: skip them.
-  using Into = std::function<size_t(std::span<const iovec>)>;
+  // Calls into() with the places of its next bytes; into() returns how many have arrived, or
+  // nothing if no memory backs the places. Nothing if they have no place any more: skip them.
+  using Into = std::function<std::optional<size_t>(std::span<const iovec>)>;
   std::optional<size_t> land(uint64_t most, const Into& into);
   void skip(uint64_t bytes);
   void part_ended();

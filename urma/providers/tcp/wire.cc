@@ -631,6 +631,7 @@ void TcpWire::tick() {
   ticks_without_polls_ = polled ? 0 : ticks_without_polls_ + 1;
   if (!polled && posted && ticks_without_polls_ <= kTicksOfPosts) {
     serve();
+    push_debtors();
   } else if (!polled) {
     epoll_event waiting;
     const bool soon = ticks_ < kTicksToTrust;
