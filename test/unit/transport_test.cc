@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cstring>
 #include <filesystem>
-#include <optional>
 #include <thread>
 #include <vector>
 
@@ -422,21 +421,6 @@ TEST_F(TransportTest, ALargeMessageIsNotReadOnceItsQueueIsDeleted) {
     EXPECT_EQ(count_successes(pair.received), 2u);
     EXPECT_EQ(pair.received.back().completion_len, 8u);
   }
-}
-
-// A receiver that has taken messages has taken their ring: its sender need not wait until its own
-// service thread has heard so, which can take long on a busy machine.
-TEST_F(TransportTest, MessagesCompleteBeforeTheAnswerAboutTheirRing) {
-  Pair pair;
-  pair.connect();
-  for (uint64_t i = 0; i < 3; ++i) pair.post_receive(i);
-  std::optional<Pause> unasked(pair.owner);
-  for (uint64_t i = 0; i < 3; ++i) EXPECT_EQ(pair.send(i), URMA_SUCCESS);
-  pair.sender.settle();
-  const Pause unheard(pair.sender);
-  unasked.reset();
-  EXPECT_TRUE(pair.wait_for(3, 3));
-  EXPECT_EQ(count_successes(pair.sent), 3u);
 }
 
 // What fits in the ring is there, and arrives.

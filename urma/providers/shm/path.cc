@@ -73,7 +73,7 @@ bool QueuePath::advance() {
   more = false;
   if (ring_ == nullptr) [[unlikely]]
     take_answer();
-  reap();
+  if (ring_ != nullptr) reap();
   const bool waiting = !idle() && execute_pending();
   return waiting || (ring_ == nullptr && !ring_idle());
 }
@@ -85,7 +85,7 @@ void QueuePath::next_begins() {
 
 void QueuePath::flush() {
   take_answer();
-  reap();
+  if (ring_ != nullptr) reap();
   while (!idle()) {
     sender_->queue().complete(take_next(), URMA_CR_WR_FLUSH_ERR);
   }
@@ -100,13 +100,8 @@ void QueuePath::flush() {
   }
 }
 
-// Completes messages that the receiver is through with, and all in flight once it is gone. Its
-// owner's answer about the ring may still be on its way then.
+// Completes messages that the receiver is through with, and all in flight once it is gone.
 void QueuePath::reap() {
-  if (ring_ == nullptr) [[unlikely]] {
-    if (opening_ != nullptr) reap_answers();
-    return;
-  }
   // Read before the answers: those that were given before the end are still true.
   const uint32_t closed = ring_->closed();
   const bool gone = opening_->link->gone();
