@@ -176,10 +176,10 @@ class HostileStormTest : public ProcessTest {
                 median(stormy), static_cast<int>(kWindow.count()), median(calm));
     return kSanitized || 2 * median(stormy) >= median(calm);
   }
-  // A comparison has noise: on some machines about half of them fail, with no other load.
+  // Other load on the machine can spoil a comparison or two.
   void expect_fair(Hostile* hostile, Child* honest, HostileOrder attack, const char* name) {
     bool fair = false;
-    for (int attempt = 0; attempt < 8 && !fair; ++attempt) {
+    for (int attempt = 0; attempt < 3 && !fair; ++attempt) {
       fair = compare(hostile, honest, attack, name);
     }
     EXPECT_TRUE(fair) << name << ": the honest peer has less than half of its speed";

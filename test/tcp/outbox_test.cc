@@ -19,6 +19,18 @@ void lend(Outbox* outbox, std::string* memory, const Outbox::Lender& lender) {
   outbox->lend({&piece, 1}, lender);
 }
 
+// "abcdefg", of which "bcd" and "fg" are lent.
+struct TwoLent {
+  TwoLent() {
+    outbox.add(std::string_view("a"));
+    lend(&outbox, &first, {Outbox::kAccess, 1});
+    outbox.add(std::string_view("e"));
+    lend(&outbox, &last, {kWay, 1});
+  }
+  std::string first = "bcd", last = "fg";
+  Outbox outbox;
+};
+
 // Everything in it, as it leaves in steps of at most `step` bytes.
 std::string drain(Outbox* outbox, size_t step) {
   std::string drained;
@@ -47,31 +59,22 @@ TEST(Outbox, KeepsTheOrderOfCopiesAndPayloads) {
 }
 
 TEST(Outbox, ReadsNoMemoryOnceItIsTakenIn) {
-  Outbox outbox;
-  std::string one = "bcd", two = "fg";
-  outbox.add(std::string_view("a"));
-  lend(&outbox, &one, {Outbox::kAccess, 1});
-  outbox.add(std::string_view("e"));
-  lend(&outbox, &two, {kWay, 1});
-  outbox.left(2);
-  outbox.take_in();
-  one = two = "???";
-  EXPECT_EQ(outbox.bytes(), 5U);
-  EXPECT_EQ(drain(&outbox, 2), "cdefg");
+  TwoLent two;
+  two.outbox.left(2);
+  two.outbox.take_in();
+  two.first = two.last = "???";
+  EXPECT_EQ(two.outbox.bytes(), 5U);
+  EXPECT_EQ(drain(&two.outbox, 2), "cdefg");
 }
 
 TEST(Outbox, TakesInTheLastAlone) {
-  Outbox outbox;
-  std::string stays = "bcd", last = "fghi";
-  outbox.add(std::string_view("a"));
-  lend(&outbox, &stays, {Outbox::kAccess, 1});
-  outbox.add(std::string_view("e"));
-  lend(&outbox, &last, {Outbox::kAccess, 1});
-  outbox.take_in_last();
-  last = "????";
-  stays = "BCD";
-  EXPECT_TRUE(outbox.lent_until({Outbox::kAccess, 1}));
-  EXPECT_EQ(drain(&outbox, 3), "aBCDefghi");
+  TwoLent two;
+  two.outbox.take_in_last();
+  two.last = "??";
+  two.first = "BCD";
+  EXPECT_TRUE(two.outbox.lent_until({Outbox::kAccess, 1}));
+  EXPECT_FALSE(two.outbox.lent_until({kWay, 1}));
+  EXPECT_EQ(drain(&two.outbox, 3), "aBCDefg");
 }
 
 TEST(Outbox, TakesInTheRestOfTheLast) {

@@ -176,7 +176,7 @@ void Connection::put_frame(FrameKind kind, std::span<const char> body,
     }
     return;
   }
-  out_.lend(payload, lender.value_or(Outbox::Lender{Outbox::kAccess, accesses_begun_}));
+  out_.lend(payload, lender.value_or(Outbox::Lender{}));
   send_waiting(false);
   if (!lender.has_value()) out_.take_in_last();
 }

@@ -18,18 +18,16 @@ namespace urma::tcp {
 // their requests. Those have to be taken in before a request ends.
 class Outbox {
  public:
-  // The requests that may lend: one of a way, or an access.
+  // Accesses belong to no way.
   static constexpr uint32_t kAccess = 0;
-
-  void add(std::span<const char> bytes) {
-    copies_.insert(copies_.end(), bytes.begin(), bytes.end());
-  }
   struct Lender {
     uint32_t by;      // kAccess, or the number of the way
     uint64_t number;  // of the request, among all of this way, or all accesses
   };
 
-  // The lender's number is not less than those before.
+  void add(std::span<const char> bytes) {
+    copies_.insert(copies_.end(), bytes.begin(), bytes.end());
+  }
   void lend(std::span<const iovec> pieces, const Lender& lender);
   // Copies what was lent.
   void take_in();
