@@ -67,13 +67,14 @@ std::string name_of_device() {
   return name;
 }
 
-// From now on this process uses the device under the name that some programs require. Returns the
-// name of the device behind it.
+// From now on this process uses the device under the name that some programs require, which has one
+// EID. Returns the name of the device behind it.
 std::string use_alias() {
   std::string real = name_of_device();
   const std::string alias = "bonding_dev_0=" + real;
   EXPECT_EQ(::setenv("URMA_DEVICE_ALIAS", alias.c_str(), 1), 0);
   EXPECT_EQ(::setenv("URMA_DEVICE", "bonding_dev_0", 1), 0);
+  EXPECT_EQ(::unsetenv("URMA_EID_INDEX"), 0);
   return real;
 }
 

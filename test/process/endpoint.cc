@@ -65,8 +65,13 @@ DeviceTraits traits_of(const urma_context_t* ctx) {
   EXPECT_EQ(urma_ext_query_device(ctx->dev, &further), URMA_SUCCESS);
   const std::string provider = ctx->dev->ops->name;
   const bool datagrams = provider == "verbs";
-  DeviceTraits traits = {!datagrams && provider != "tcp", attr.dev_cap.max_cas_size, SIZE_MAX,
-                         attr.dev_cap.trans_mode,         further.immediate != 0,    !datagrams};
+  DeviceTraits traits = {.maps = !datagrams && provider != "tcp",
+                         .max_atomic = attr.dev_cap.max_cas_size,
+                         .max_datagram = SIZE_MAX,
+                         .modes = attr.dev_cap.trans_mode,
+                         .immediates = further.immediate != 0,
+                         .ordered = !datagrams,
+                         .reconnects = !datagrams};
   EXPECT_TRUE(traits.immediates || !traits.maps);
   if (datagrams) {
     const auto steps = static_cast<uint32_t>(attr.port_attr[0].active_mtu) - URMA_MTU_256;

@@ -73,6 +73,7 @@ struct DeviceTraits {
   uint32_t modes;       // URMA_TM_RM and others, as a bit mask
   bool immediates;      // false: an iWARP device, whose messages do not wait for a receive either
   bool ordered;         // a WRITE's last byte is written last; else the device decides
+  bool reconnects;      // a request outlives its connection; else the device ends it with an error
 
   bool has_mode(urma_transport_mode_t mode) const { return (modes & mode) != 0; }
 };

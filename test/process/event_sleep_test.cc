@@ -215,6 +215,7 @@ TEST_F(SleepTest, ALargeWriteCompletesWhileItsProgramSleeps) {
 // A message that needs a new ring because the old one is closed: its sender makes no further call,
 // and the receiver sleeps.
 TEST_F(SleepTest, AMessageAfterALostRingWakesTheReceiver) {
+  SKIP_WITHOUT(device_traits().reconnects, "requests that outlive their connection");
   run_two(
       "sleeper",
       [](Channel& channel) {

@@ -30,6 +30,7 @@ inline void require(bool holds, const char* what) {
 
 // As if this user, who is only in this group, had started the program.
 inline void become(uid_t user, gid_t group) {
+  require(::unsetenv("HOME") == 0, "unsetenv");
   require(::setgroups(0, nullptr) == 0, "setgroups");
   require(::setresgid(group, group, group) == 0, "setresgid");
   require(::setresuid(user, user, user) == 0, "setresuid");

@@ -441,7 +441,8 @@ TEST(InPlaceRestore, SharedMemoryCannotBeGrown) {
   }
 }
 
-// Pages that the program has moved elsewhere stay shared, which is reported.
+// Pages that the program has moved elsewhere stay shared, which is reported. Linux before 6.17 moves
+// nothing across areas, and the end of the range is an area of its own.
 TEST(InPlaceRestore, PagesThatTheProgramHasMovedAreReported) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
@@ -450,12 +451,13 @@ TEST(InPlaceRestore, PagesThatTheProgramHasMovedAreReported) {
   fill(memory.get(), kBytes);
   SharedPages::RangeId range;
   shared_parts(table, memory.get(), kBytes, &range);
-  ASSERT_NE(::mremap(memory.get(), kBytes, kBytes, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere.get()),
+  const uint64_t moved = kBytes / 2;
+  ASSERT_NE(::mremap(memory.get(), moved, moved, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere.get()),
             MAP_FAILED);
   LogKeeper log;
   table.remove(range);
   EXPECT_NE(log.said().find("mremap"), std::string::npos);
-  EXPECT_TRUE(is_filled(elsewhere.get(), kBytes));
+  EXPECT_TRUE(is_filled(elsewhere.get(), moved));
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ def devices_that_may_not_be_opened(admin, _):
         told = run(without(['dac_override', 'dac_read_search'], admin, 'show', 'providers'))
         expect(told.stdout, '/dev/infiniband/uverbs* cannot be opened; give this user read and '
                             'write access')
-        shown = run(without(['dac_override', 'dac_read_search'], admin, 'show'))
+        shown = run(without(['dac_override', 'dac_read_search'], admin, 'show', '--all'))
         expect(shown.stdout, 'urma_shm0')
         for noise in ['urma_rxe', 'urma_siw', 'libibverbs', 'WARN']:
             if noise in shown.stdout:
