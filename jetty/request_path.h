@@ -119,6 +119,11 @@ RequestPath::Step RequestPath::authorize(ImplicitImports<Import>* imports,
     return Step::kInFlight;
   }
   if (*asked == 0) {
+    // No segment goes on behind the last address, and no message can ask for one that does.
+    if (access.bytes > ~access.addr) {
+      *status = why_refused(*segment, access, URMA_CR_SUCCESS);
+      return Step::kDone;
+    }
     if (stands && !segment->implicit()) {
       imports->look_elsewhere(access);
       return authorize(imports, access, asked, grant, status);
