@@ -441,8 +441,8 @@ TEST(InPlaceRestore, SharedMemoryCannotBeGrown) {
   }
 }
 
-// Pages that the program has moved elsewhere stay shared, which is reported. Linux before 6.17 moves
-// nothing across areas, and the end of the range is an area of its own.
+// Pages that the program has moved elsewhere stay shared, which is reported. Linux before 6.17
+// moves nothing across areas, and the end of the range is an area of its own.
 TEST(InPlaceRestore, PagesThatTheProgramHasMovedAreReported) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
