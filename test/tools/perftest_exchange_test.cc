@@ -218,13 +218,18 @@ TEST_F(PerftestTcp, ServesOneClientAfterTheOther) {
 }
 
 TEST_F(PerftestTcp, ClientWithoutServerGivesUp) {
-  uint16_t port = 0;
-  {
-    const Listener listener(server_config());
-    port = listener.port();
-  }
-  const std::string error =
-      error_of([&] { Exchange::connect(client_config(server_config(), port)); });
+  // A port that is taken, so that no one else listens there, and refuses.
+  const int taken = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* const name = reinterpret_cast<sockaddr*>(&address);
+  ASSERT_EQ(bind(taken, name, size), 0);
+  ASSERT_EQ(getsockname(taken, name, &size), 0);
+  const Config client = client_config(server_config(), ntohs(address.sin_port));
+  const std::string error = error_of([&] { Exchange::connect(client); });
+  close(taken);
   EXPECT_NE(error.find("in 5 tries"), std::string::npos) << error;
   EXPECT_NE(error.find("Connection refused"), std::string::npos) << error;
 }

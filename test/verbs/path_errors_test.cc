@@ -112,6 +112,21 @@ TEST(PathErrorsTest, OutOfBoundsIsRefusedLocally) {
   EXPECT_EQ(pair.fabric.connector.connects, 1);
 }
 
+// No message can ask for it: an owner would drop the question, and the request wait for an answer.
+TEST(PathErrorsTest, AnAccessThatWrapsIsRefusedWithoutAsking) {
+  Pair pair;
+  pair.connect();
+  Buffer& there = *pair.there;
+  Chain chain(pair.target.get());
+  chain.write(pair.here->sge(0, 8), there.remote_sge(0, 8), 1);
+  chain.write(pair.here->sge(0, 8), there.remote_sge(~there.addr() - 3, 8), 2);
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  const auto records = pair.sent(2);
+  EXPECT_EQ(records[0].status, URMA_CR_SUCCESS);
+  EXPECT_EQ(records[1].status, URMA_CR_REM_ACCESS_ABORT_ERR);
+  EXPECT_EQ(pair.fabric.connector.asks, 1);
+}
+
 TEST(PathErrorsTest, UnregisteredLocalMemoryFailsItsRequest) {
   Pair pair;
   pair.connect();
