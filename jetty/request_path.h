@@ -119,7 +119,7 @@ RequestPath::Step RequestPath::authorize(ImplicitImports<Import>* imports,
     return Step::kInFlight;
   }
   if (*asked == 0) {
-    // No segment goes on behind the last address, and no message can ask for one that does.
+    // No segment wraps around the end of the address space, and no message can ask for one.
     if (access.bytes > ~access.addr) {
       *status = why_refused(*segment, access, URMA_CR_SUCCESS);
       return Step::kDone;

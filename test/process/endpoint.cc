@@ -64,16 +64,16 @@ DeviceTraits traits_of(const urma_context_t* ctx) {
   urma_ext_device_t further = {};
   EXPECT_EQ(urma_ext_query_device(ctx->dev, &further), URMA_SUCCESS);
   const std::string provider = ctx->dev->ops->name;
-  const bool datagrams = provider == "verbs";
-  DeviceTraits traits = {.maps = !datagrams && provider != "tcp",
+  const bool verbs = provider == "verbs";
+  DeviceTraits traits = {.maps = !verbs && provider != "tcp",
                          .max_atomic = attr.dev_cap.max_cas_size,
                          .max_datagram = SIZE_MAX,
                          .modes = attr.dev_cap.trans_mode,
                          .immediates = further.immediate != 0,
-                         .ordered = !datagrams,
-                         .reconnects = !datagrams};
+                         .ordered = !verbs,
+                         .reconnects = !verbs};
   EXPECT_TRUE(traits.immediates || !traits.maps);
-  if (datagrams) {
+  if (verbs) {
     const auto steps = static_cast<uint32_t>(attr.port_attr[0].active_mtu) - URMA_MTU_256;
     traits.max_datagram = (size_t{256} << steps) - kDatagramHeader;
   }

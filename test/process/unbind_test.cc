@@ -16,8 +16,8 @@ namespace {
 
 using UnbindTest = ProcessTest;
 
-// In such a round the peer looks for messages, and posts further receives, only after the unbind,
-// so that some are outstanding then, whatever the machine is busy with.
+// In such a round the peer looks for messages only after the unbind, and has receives for a part of
+// them, so that some are outstanding then, however busy the machine is.
 bool peer_waits(int round) { return round % 4 == 0; }
 
 // Of the requests outstanding when a side unbinds, the peer has received exactly those that

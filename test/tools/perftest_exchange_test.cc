@@ -218,7 +218,7 @@ TEST_F(PerftestTcp, ServesOneClientAfterTheOther) {
 }
 
 TEST_F(PerftestTcp, ClientWithoutServerGivesUp) {
-  // A port that is taken, so that no one else listens there, and refuses.
+  // Bound but not listening: the port refuses, and no other process can take it.
   const int taken = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
