@@ -139,7 +139,10 @@ class Producing {
   }
   void remember(uint32_t payload, bool by_reference) {
     sent_.push_back({cookie_++, head_, by_reference});
-    head_ += slots_for(payload);
+    // The last message of a lap takes the rest of it if another one would not fit after it.
+    constexpr uint64_t kSlots = kMinRingBytes / kSlotBytes;
+    const uint64_t slots = slots_for(payload), rest = kSlots - head_ % kSlots;
+    head_ += rest >= slots && rest < 2 * slots ? rest : slots;
   }
   void ask(Bytes* in) {
     const uint64_t position = in->chance(192) ? in->below(512) : in->take<uint64_t>();

@@ -566,7 +566,9 @@ void TcpWire::progress() {
   epoll_event events[kEventsPerTurn];
   const int count = ::epoll_wait(sockets_.get(), events, kEventsPerTurn, 0);
   for (int i = 0; i < count; ++i) {
-    const auto found = open_.find(events[i].data.u64);
+    // A copy: the kernel's events are packed.
+    const uint64_t number = events[i].data.u64;
+    const auto found = open_.find(number);
     if (found != open_.end()) found->second->progress();
   }
 }
@@ -607,7 +609,9 @@ void TcpWire::serve() {
     Ref connection;
     {
       const MutexLock lock(list_mutex_);
-      const auto found = open_.find(events[i].data.u64);
+      // A copy: the kernel's events are packed.
+      const uint64_t number = events[i].data.u64;
+      const auto found = open_.find(number);
       if (found != open_.end()) connection = found->second;
     }
     if (connection != nullptr) guarded(URMA_LOG_SITE, [&] { connection->progress(); });
