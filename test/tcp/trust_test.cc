@@ -3,10 +3,15 @@
 // Secrets and TLS between two carriers, and the settings that ask for them.
 #include "urma/providers/tcp/trust.h"
 
+#include <linux/tls.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <fstream>
 #include <map>
 
@@ -139,6 +144,22 @@ TEST(Trust, ReportsUnreadBytesOfARecord) {
   EXPECT_TRUE(ends.answers->has_read_ahead());
   EXPECT_EQ(receive(*ends.answers, 6), "456789");
   EXPECT_FALSE(ends.answers->has_read_ahead());
+}
+
+TEST(Trust, TheKernelEncryptsIfItCan) {
+  const int unconnected = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  EXPECT_NE(::setsockopt(unconnected, SOL_TCP, TCP_ULP, "tls", sizeof "tls"), 0);
+  const bool lacks_tls = errno == ENOENT;
+  ::close(unconnected);
+  if (lacks_tls) GTEST_SKIP() << "this kernel has no TLS (CONFIG_TLS)";
+  const auto a = carrier(kSecret, tls_by_secret(*kSecret));
+  const auto b = carrier(kSecret, tls_by_secret(*kSecret));
+  const Ends ends = join(*a, kHere, *b, kHere);
+  tls_crypto_info sent;
+  socklen_t bytes = sizeof sent;
+  EXPECT_EQ(::getsockopt(ends.begins->fd(), SOL_TLS, TLS_TX, &sent, &bytes), 0)
+      << std::strerror(errno);
+  EXPECT_EQ(sent.version, TLS_1_3_VERSION);
 }
 
 // A write to a connection that has ended raises no signal.

@@ -14,6 +14,9 @@ SIW = ('siw0', {'URMA_DEVICE': 'urma_siw0'})
 TWO_DEVICES = ('rxe0 and rxe1', {'URMA_DEVICE': 'urma_rxe0', 'URMA_PEER_DEVICE': 'urma_rxe1',
                                  'URMA_TEST_LINK': 'net0'})
 SHM = ('shm', {'URMA_DEVICE': 'urma_shm0'})
+# What the kernel does to the connections of the tcp provider.
+NETEM = ('netem', {})
+TLS = ('TLS', {})
 # The processors, as the HSA runtime sees them.
 HSA = ('hsa0', {'URMA_DEVICE': 'urma_hsa0', 'URMA_ROCM_CPU': '1'})
 
@@ -184,6 +187,14 @@ JOBS = [
         *tests('process', 'atomics channel errors event kill mapping mapping_rights notify request '
                'unprivileged', SHM),
         *tests('conformance', 'lines two_process', SHM),
+    ]),
+    # The tcp provider, over a link that the kernel makes bad, and over TLS in the kernel.
+    Job('tcp', guests=['uml'], seconds=600, cases=[
+        *tests('tcp', 'trust', TLS),
+        *tests('tcp', 'secured_by_psk secured_by_certificates', TLS, limit=60,
+               only='SecuredTest.*:TwoProcesses.*:*/OpcodeMatrix.*/*RcJettyTwoProcessesToken'),
+        *tests('tcp', 'weather_netem_delay weather_netem_loss weather_netem_rate '
+               'weather_netem_reorder', NETEM, limit=60),
     ]),
     # Debian's ROCr over Debian's amdgpu, without a GPU. The runtime's calls for other processes end
     # with a signal there, so this also checks that they are not called.
