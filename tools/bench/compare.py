@@ -140,7 +140,7 @@ def measure(options: argparse.Namespace, cores: Cores) -> Outcome:
 def write_json(path: pathlib.Path, machine: report.Machine, rounds: int, outcome: Outcome) -> None:
     everything = {
         'machine': dataclasses.asdict(machine), 'library': outcome.library, 'rounds': rounds,
-        'ucx': [measured.as_json(result) for result in outcome.duels],
+        'duels': [measured.as_json(result) for result in outcome.duels],
         'curves': [measured.as_json(result) for result in outcome.points],
         'limits': outcome.limits,
     }

@@ -18,6 +18,8 @@ from pairs import Cores, Pair, RunFailed
 
 UCX = ('iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr\n'
        '1000,0.250,0.300,0.310,10.00,20.00,1000,2000\n')
+LIBFABRIC = ('bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec\n'
+             '64k     1k      =1k      125m        0.04s   3200.00      20.50       0.05\n')
 OURS = ('{"results": [{"size": 8, "median_us": 0.1, "bw_avg_mbs": 2.0, "msg_rate_mpps": 3.5,'
         ' "percentiles": [{"percent": 99.9, "us": 0.4}]}]}')
 ROW = {'title': 'writes', 'unit': 'bandwidth', 'bare': False, 'error': '', 'note': '',
@@ -41,6 +43,15 @@ class FiguresTest(unittest.TestCase):
         for broken in ('', 'iterations\n', UCX.replace('0.250', 'x')):
             with self.assertRaises(RunFailed):
                 contenders.ucx_figure(broken, Unit.TIME)
+
+    def test_reads_what_fi_pingpong_prints(self) -> None:
+        self.assertEqual(contenders.libfabric_figure(LIBFABRIC, Unit.TIME), 20_500)
+        for broken in ('', 'bytes\n', LIBFABRIC.replace('20.50', 'x'),
+                       LIBFABRIC.replace('usec', 'sec')):
+            with self.assertRaises(RunFailed):
+                contenders.libfabric_figure(broken, Unit.TIME)
+        with self.assertRaises(RunFailed):
+            contenders.libfabric_figure(LIBFABRIC, Unit.RATE)
 
     def test_reads_what_urma_perftest_prints(self) -> None:
         self.assertAlmostEqual(contenders.ours_figure(OURS, Unit.TIME, 50.0), 100)
@@ -116,6 +127,13 @@ class RowsTest(unittest.TestCase):
         names = [duel.name for duel in rows.duels()]
         names += [point[1].name for curve in rows.curves() for point in curve.points]
         self.assertEqual(len(names), len(set(names)))
+
+    def test_a_network_row_is_the_same_over_tcp(self) -> None:
+        duel, = (duel for duel in rows.duels() if duel.name == 'net send latency, 64 KiB, others')
+        self.assertEqual([other.label for other in duel.others],
+                         ['tag_lat tcp', 'fi_pingpong tcp'])
+        self.assertIn('urma_net0', duel.ours.pair('perftest', 'urma_shm0').client)
+        self.assertEqual(duel.others[0].pair().environment['UCX_TLS'], 'tcp,self')
 
     def test_curves_are_drawn_from_measured_points(self) -> None:
         curve = next(curve for curve in rows.curves() if curve.plot == 'percentiles')

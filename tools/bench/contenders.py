@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The two compared tools: their command lines, and the place of their figures."""
+"""The compared tools: their command lines, and the place of their figures."""
 
 import csv
 import dataclasses
@@ -24,20 +24,21 @@ class Ours:
     test: str
     arguments: tuple[str, ...]
     rank: float = 50.0  # of the percentile
+    network: bool = False
 
     def pair(self, binary: str, device: str) -> Pair:
-        server = (binary, self.test, '-d', device, '-P', '{port}', '--bind_ip', '127.0.0.1', '-L',
-                  '--format', 'json', *self.arguments)
-        client = (binary, self.test, '-d', device, '-P', '{port}', '-S', '127.0.0.1', '-L',
-                  '--format', 'json', *self.arguments)
-        return Pair(server, client)
+        common = ('-d', 'urma_net0' if self.network else device, '-P', '{port}', '-L', '--format',
+                  'json', *self.arguments)
+        return Pair((binary, self.test, '--bind_ip', '127.0.0.1', *common),
+                    (binary, self.test, '-S', '127.0.0.1', *common),
+                    {'URMA_TCP_DEVICES': 'lo'} if self.network else {})
 
 
 @dataclasses.dataclass(frozen=True)
 class Ucx:
     """A test of ucx_perftest over one transport."""
     test: str
-    transport: str  # 'posix' or 'sysv'
+    transport: str  # 'posix', 'sysv' or 'tcp'
     arguments: tuple[str, ...]
     layout: str = ''    # UCT only
     rank: float = 50.0  # of the percentile
@@ -56,8 +57,36 @@ class Ucx:
                   '-R', f'{self.rank:g}', *self.arguments)
         if self.is_uct:
             return Pair(server, client + ('-d', 'memory', '-x', self.transport, '-D', self.layout))
+        if self.transport == 'tcp':
+            return Pair(server, client, {'UCX_TLS': 'tcp,self', 'UCX_NET_DEVICES': 'lo'})
         # cma carries the large messages; without it they are copied twice.
         return Pair(server, client, {'UCX_TLS': f'{self.transport},cma,self'})
+
+    def figure(self, output: str, unit: Unit) -> float:
+        return ucx_figure(output, unit)
+
+
+@dataclasses.dataclass(frozen=True)
+class Libfabric:
+    """fi_pingpong over one provider: messages of one size, there and back."""
+    provider: str
+    size: int
+    iterations: int
+
+    @property
+    def label(self) -> str:
+        return f'fi_pingpong {self.provider}'
+
+    def pair(self) -> Pair:
+        common = ('fi_pingpong', '-p', self.provider, '-e', 'msg', '-S', str(self.size), '-I',
+                  str(self.iterations))
+        return Pair((*common, '-B', '{port}'), (*common, '-P', '{port}', '127.0.0.1'))
+
+    def figure(self, output: str, unit: Unit) -> float:
+        return libfabric_figure(output, unit)
+
+
+Other = Ucx | Libfabric
 
 
 def find_device() -> str:
@@ -104,3 +133,14 @@ def ucx_figure(output: str, unit: Unit) -> float:
         return float(next(value for name, value in named.items() if 'percentile' in name)) * 1e3
     except (KeyError, ValueError, StopIteration) as error:
         raise RunFailed('ucx_perftest printed other columns than version 1.13 does') from error
+
+
+def libfabric_figure(output: str, unit: Unit) -> float:
+    """Half a round trip, from the line of figures after the line of names."""
+    lines = [line.split() for line in output.splitlines() if line.strip()]
+    if unit is not Unit.TIME or len(lines) < 2 or lines[-2][0] != 'bytes':
+        raise RunFailed('fi_pingpong printed no time')
+    try:
+        return float(dict(zip(lines[-2], lines[-1]))['usec/xfer']) * 1e3
+    except (KeyError, ValueError) as error:
+        raise RunFailed('fi_pingpong printed other columns than version 1.17 does') from error

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The results of the rounds, and what follows: medians, the better UCX way, ratios."""
+"""The results of the rounds, and what follows: medians, the best of the others, ratios."""
 
 import dataclasses
 import statistics
 import sys
 from typing import Callable
 
-from contenders import Ours, Ucx, Unit, ours_figure, ucx_figure
+from contenders import Other, Ours, Unit, ours_figure
 from pairs import Cores, Pair, RunFailed, run_pair
 from rows import Duel
 
@@ -43,12 +43,12 @@ class Samples:
 class Result:
     duel: Duel
     ours: Samples = dataclasses.field(default_factory=Samples)
-    ucx: dict[str, Samples] = dataclasses.field(default_factory=dict)
+    others: dict[str, Samples] = dataclasses.field(default_factory=dict)
 
     @property
     def best(self) -> str | None:
-        """The label of the best UCX way."""
-        found = {label: samples.median for label, samples in self.ucx.items()
+        """The label of the best of the others."""
+        found = {label: samples.median for label, samples in self.others.items()
                  if samples.median is not None}
         pick = min if self.duel.unit is Unit.TIME else max
         return pick(found, key=lambda label: found[label]) if found else None
@@ -58,7 +58,7 @@ class Result:
         """The median of ours divided by the best of theirs, round by round."""
         if self.best is None or self.ours.median is None:
             return None
-        theirs = self.ucx[self.best].values
+        theirs = self.others[self.best].values
         return statistics.median(mine / other for mine, other in zip(self.ours.values, theirs))
 
     @property
@@ -71,7 +71,7 @@ class Result:
 
     @property
     def errors(self) -> list[str]:
-        everybody = {'urma_perftest': self.ours, **self.ucx}
+        everybody = {'urma_perftest': self.ours, **self.others}
         return [f'{name}: {samples.error}' for name, samples in everybody.items() if samples.error]
 
 
@@ -80,8 +80,8 @@ def measure_ours(bench: Bench, ours: Ours, unit: Unit) -> float:
                        ours.rank)
 
 
-def measure_ucx(bench: Bench, ucx: Ucx, unit: Unit) -> float:
-    return ucx_figure(bench.run(ucx.pair(), bench.cores), unit)
+def measure_other(bench: Bench, other: Other, unit: Unit) -> float:
+    return other.figure(bench.run(other.pair(), bench.cores), unit)
 
 
 def measure_round(bench: Bench, results: list[Result], number: int, rounds: int) -> None:
@@ -92,9 +92,9 @@ def measure_round(bench: Bench, results: list[Result], number: int, rounds: int)
         unit = result.duel.unit
         if number % 2 == 1:
             result.ours.take(lambda: measure_ours(bench, result.duel.ours, unit))
-        for ucx in result.duel.ucx:
-            samples = result.ucx.setdefault(ucx.label, Samples())
-            samples.take(lambda: measure_ucx(bench, ucx, unit))
+        for other in result.duel.others:
+            samples = result.others.setdefault(other.label, Samples())
+            samples.take(lambda: measure_other(bench, other, unit))
         if number % 2 == 0:
             result.ours.take(lambda: measure_ours(bench, result.duel.ours, unit))
 
@@ -112,10 +112,11 @@ def as_json(result: Result) -> dict:
         'name': duel.name, 'unit': duel.unit.value, 'target': duel.target or None,
         'ours': {'command': [duel.ours.test, *duel.ours.arguments], 'median': result.ours.median,
                  'values': result.ours.values, 'error': result.ours.error or None},
-        'ucx': {ucx.label: {'command': list(ucx.pair().client),
-                            'environment': ucx.pair().environment,
-                            'median': result.ucx[ucx.label].median,
-                            'values': result.ucx[ucx.label].values,
-                            'error': result.ucx[ucx.label].error or None} for ucx in duel.ucx},
+        'others': {other.label: {'command': list(other.pair().client),
+                                 'environment': other.pair().environment,
+                                 'median': result.others[other.label].median,
+                                 'values': result.others[other.label].values,
+                                 'error': result.others[other.label].error or None}
+                   for other in duel.others},
         'best': result.best, 'ratio': result.ratio, 'reached': result.reached,
     }

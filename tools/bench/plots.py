@@ -46,7 +46,7 @@ def figures(curve: Curve, results: dict[str, Result], ours: bool) -> list[tuple[
     found = []
     for x, duel in curve.points:
         result = results[duel.name]
-        samples = result.ours if ours else result.ucx.get(result.best or '')
+        samples = result.ours if ours else result.others.get(result.best or '')
         if samples is not None and samples.median is not None:
             found.append((x_of(curve.plot, x), samples.median))
     return found
@@ -64,7 +64,7 @@ def lines_of(curves: list[Curve], results: dict[str, Result],
             name = f'$data{len(clauses)}'
             rows = '\n'.join(f'{x:g} {value * scale:.6g}' for x, value in points)
             blocks += f'{name} << EOD\n{rows}\nEOD\n'
-            theirs = curve.points[0][1].ucx[0].test
+            theirs = curve.points[0][1].others[0].test
             title = f'{curve.name}, liburma' if ours else f'{curve.name}, UCX ({theirs})'
             dash = 1 if ours else 2
             clauses.append(f"{name} with linespoints title '{title}' noenhanced "

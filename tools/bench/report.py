@@ -25,6 +25,7 @@ class Machine:
     date: str
     load: float
     ucx: str
+    libfabric: str
 
 
 def processor() -> str:
@@ -35,12 +36,13 @@ def processor() -> str:
     return 'unknown processor'
 
 
-def ucx_version() -> str:
-    query = ['dpkg-query', '-W', '-f', '${Version}', 'ucx-utils']
+def version_of(package: str) -> str:
+    query = ['dpkg-query', '-W', '-f', '${Version}', package]
     try:
-        return subprocess.run(query, capture_output=True, text=True, check=False).stdout
+        done = subprocess.run(query, capture_output=True, text=True, check=False)
+        return done.stdout or 'unknown'
     except OSError:
-        return ''
+        return 'unknown'
 
 
 def look_at_machine() -> Machine:
@@ -48,7 +50,8 @@ def look_at_machine() -> Machine:
     system = platform.uname()
     return Machine(processor(), os.cpu_count() or 0,
                    f'{system.system} {system.release} {system.machine}',
-                   time.strftime('%Y-%m-%d %H:%M %z'), os.getloadavg()[0], ucx_version())
+                   time.strftime('%Y-%m-%d %H:%M %z'), os.getloadavg()[0],
+                   version_of('ucx-utils'), version_of('libfabric-bin'))
 
 
 def show(value: float | None, unit: Unit) -> str:
@@ -79,7 +82,7 @@ def verdict(reached: bool | None, has_target: bool, note: str = '') -> str:
 
 def duel_cells(result: Result) -> tuple[str, ...]:
     duel, best = result.duel, result.best
-    theirs = result.ucx[best].median if best else None
+    theirs = result.others[best].median if best else None
     ratio = '' if result.ratio is None else f'{result.ratio:.2f}'
     return (duel.name, show(result.ours.median, duel.unit) or 'not measured',
             f'{show(theirs, duel.unit)}, {best}' if best else 'not measured', ratio,
@@ -118,7 +121,7 @@ def machine_text(machine: Machine, cores: Cores, rounds: int, library: str) -> s
         f'machine  {machine.processor}, {machine.cores} cores',
         f'system   {machine.system}',
         f'date     {machine.date}, load before {machine.load:.1f}',
-        f'library  liburma {library}; UCX {machine.ucx or "unknown"}',
+        f'library  liburma {library}; UCX {machine.ucx}, libfabric {machine.libfabric}',
         f'method   medians of {rounds} rounds, processes pinned to cores {cores.server} and '
         f'{cores.client}'))
 
@@ -126,7 +129,7 @@ def machine_text(machine: Machine, cores: Cores, rounds: int, library: str) -> s
 def full_text(machine: str, duels: list[Result], points: list[Result], limits: list[dict]) -> str:
     parts = [machine]
     if duels:
-        parts.append('Beside UCX:\n\n' + table([duel_cells(result) for result in duels], 'UCX'))
+        parts.append('Beside others:\n\n' + table([duel_cells(result) for result in duels], 'others'))
     if limits:
         parts.append('Beside the machine:\n\n' + table([limit_cells(row) for row in limits],
                                                        'limit'))

@@ -3,7 +3,7 @@
 
 import dataclasses
 
-from contenders import Ours, Ucx, Unit
+from contenders import Libfabric, Other, Ours, Ucx, Unit
 
 TRANSPORTS = ('posix', 'sysv')
 RANKS = (50.0, 90.0, 99.0, 99.9)
@@ -13,17 +13,18 @@ UCT_SHORT_LIMIT = 92  # bytes that an active message of posix or sysv carries as
 
 LATENCY_ITERATIONS = 1 << 17
 EVENT_ITERATIONS = 1 << 13
+NETWORK_ITERATIONS = 1 << 14
 RATE_ITERATIONS = 1 << 21
 SWEEP_BYTES = 1 << 30
 
 
 @dataclasses.dataclass(frozen=True)
 class Duel:
-    """Our test against every way in which UCX does the same; the best of those counts."""
+    """Our test against every way in which others do the same; the best of those counts."""
     name: str
     unit: Unit
     ours: Ours
-    ucx: tuple[Ucx, ...]
+    others: tuple[Other, ...]
     target: float = 0.0  # of ours divided by theirs; 0: none
 
 
@@ -104,8 +105,43 @@ def large_duels() -> list[Duel]:
     return duels
 
 
+def over_tcp(duel: Duel, libfabric: tuple[Libfabric, ...] = ()) -> Duel:
+    """The same between two sockets of one host."""
+    ways = {dataclasses.replace(ucx, transport='tcp'): None for ucx in duel.others}
+    return dataclasses.replace(duel, name=f'net {duel.name}',
+                               ours=dataclasses.replace(duel.ours, network=True),
+                               others=(*ways, *libfabric), target=1.0)
+
+
+def network_duels() -> list[Duel]:
+    n, time, per_second = NETWORK_ITERATIONS, Unit.TIME, Unit.RATE
+    duels = [
+        over_tcp(Duel('write latency, UCP', time, latency('write_lat', 8, n),
+                      ucp('ucp_put_lat', 8, n))),
+        over_tcp(Duel('read latency, UCP', time, latency('read_lat', 8, n), ucp('ucp_get', 8, n))),
+        over_tcp(Duel('fetch-add latency, UCP', time, latency('atomic_lat', 8, n, '-A', 'faa'),
+                      ucp('ucp_fadd', 8, n))),
+        over_tcp(Duel('send rate, UCP', per_second, rate('send_bw', 8, 8 * n),
+                      ucp('tag_bw', 8, 8 * n) + ucp('ucp_am_bw', 8, 8 * n))),
+        over_tcp(Duel('write rate, UCP', per_second, rate('write_bw', 8, 8 * n),
+                      ucp('ucp_put_bw', 8, 8 * n))),
+    ]
+    for size, text in ((8, '8 B'), (64 << 10, '64 KiB'), (1 << 20, '1 MiB')):
+        n = min(NETWORK_ITERATIONS, SWEEP_BYTES // 4 // size)
+        duels.append(over_tcp(Duel(f'send latency, {text}, others', time,
+                                   latency('send_lat', size, n), ucp('tag_lat', size, n)),
+                              (Libfabric('tcp', size, n),)))
+    for size, text in ((64 << 10, '64 KiB'), (1 << 20, '1 MiB')):
+        n = SWEEP_BYTES // size
+        for name, ours, theirs in (('write', 'write_bw', 'ucp_put_bw'),
+                                   ('read', 'read_bw', 'ucp_get'), ('send', 'send_bw', 'tag_bw')):
+            duels.append(over_tcp(Duel(f'{name} bandwidth, {text}, UCP', Unit.BANDWIDTH,
+                                       bandwidth(ours, size, n), ucp(theirs, size, n))))
+    return duels
+
+
 def duels() -> list[Duel]:
-    return small_duels() + large_duels()
+    return small_duels() + large_duels() + network_duels()
 
 
 def sweep_iterations(size: int, most: int) -> int:
