@@ -7,9 +7,12 @@ counts by its last line `N passed, N failed, N skipped`, else as one.
 A target that did not build, crashed, timed out or left no result counts as at
 least one failure. Prints every failure and every skip with its reason, and as
 the last line the totals. Exits with 0 if something passed and nothing failed.
+With a filter of GoogleTest, only the cases that it selects count, besides failures: a target may
+run others, by arguments of its own.
 """
 
 import argparse
+import fnmatch
 import json
 import os
 import re
@@ -27,9 +30,19 @@ TESTS_FAILED, NO_TESTS = 3, 4  # Exit codes of Bazel that are no failure of the 
 class Report:
     """The totals, and the lines that explain them."""
 
-    def __init__(self):
+    def __init__(self, cases=''):
         self.passed = self.failed = self.skipped = 0
         self.lines = []
+        self.cases = cases  # A filter of GoogleTest; without one, everything counts.
+
+    def selects(self, case=''):
+        """Whether a case counts if it does not fail, or, without a name, a whole program."""
+        wanted, _, unwanted = self.cases.partition('-')
+
+        def any_of(patterns):
+            return any(fnmatch.fnmatchcase(case, pattern) for pattern in patterns.split(':'))
+
+        return not self.cases or (case != '' and any_of(wanted) and not any_of(unwanted))
 
     def fail(self, name, log=''):
         self.failed += 1
@@ -117,12 +130,15 @@ def gtest_cases(path, label):
 
 def count_cases(report, label, cases, log):
     for case in cases:
-        name = f'{label} {case.get("classname", "")}.{case.get("name", "")}'
+        name_in_program = f'{case.get("classname", "")}.{case.get("name", "")}'
+        name = f'{label} {name_in_program}'
         skipped = case.find('skipped')
         failures = case.findall('failure') + case.findall('error')
         if failures:
             text = '\n'.join(failure.text or failure.get('message', '') for failure in failures)
             report.fail(name, explain(text, case_log(log, case)))
+        elif not report.selects(name_in_program):
+            continue
         elif skipped is not None:
             place, _, reason = (skipped.get('message') or skipped.text or '').partition('\n')
             report.skip(name, f'{reason.strip() or "no reason given"} ({place})')
@@ -153,10 +169,12 @@ def count_log(report, label, status, log):
     lines = log.rstrip().splitlines()
     found = next((TOTALS.match(line) for line in reversed(lines) if TOTALS.match(line)), None)
     if not found:
-        if status == 'PASSED':
+        if status == 'PASSED' and report.selects():
             report.passed += 1
         return
     passed, failed, skipped = map(int, found.groups())
+    if not report.selects():
+        passed = skipped = 0
     report.passed += passed
     for number in range(failed):
         report.fail(f'{label} ({number + 1} of {failed} that it reports)', '' if number else log)
@@ -183,9 +201,9 @@ def count_target(report, label, target):
             report.fail(f'{label}{place}: {status}', log)
 
 
-def summarize(events, bazel_status=0, skips=()):
+def summarize(events, bazel_status=0, skips=(), cases=''):
     """Returns the Report on the events in a file."""
-    report = Report()
+    report = Report(cases)
     targets, problems = read_events(events)
     for label, target in sorted(targets.items()):
         count_target(report, label, target)
@@ -207,9 +225,10 @@ def main():
     parser.add_argument('--events', required=True, help='file of --build_event_json_file')
     parser.add_argument('--bazel-status', type=int, default=0, help='exit status of Bazel')
     parser.add_argument('--skips', default=os.devnull, help='file of lines label<TAB>reason')
+    parser.add_argument('--cases', default='', help='filter of GoogleTest')
     options = parser.parse_args()
     skips = [line.split('\t', 1) for line in read_text(options.skips).splitlines()]
-    report = summarize(options.events, options.bazel_status, skips)
+    report = summarize(options.events, options.bazel_status, skips, options.cases)
     print('\n'.join(report.lines + [report.totals()]))
     sys.exit(0 if report.passed and not report.failed else 1)
 

@@ -75,6 +75,20 @@ class SummarizeTest(unittest.TestCase):
         self.assertIn('FAIL //test:ring Ring.Fills', report.lines)
         self.assertIn('SKIP //test:ring Ring.Huge: no huge pages (ring.cc:12)', report.lines)
 
+    def test_counts_only_selected_cases_and_failures(self):
+        self.add_test('//test:ring', 'FAILED', GTEST)
+        self.add_test('//test:a', 'PASSED', STUB, '4 passed, 0 failed, 1 skipped\n')
+        self.add_test('//test:b', 'PASSED', STUB.replace('test/a', 'test/b'))
+        for cases, totals in (('*Wraps*', '1 passed, 1 failed, 0 skipped'),
+                              ('*Huge*:Other', '0 passed, 1 failed, 1 skipped'),
+                              ('*-*Wraps*', '0 passed, 1 failed, 2 skipped'),
+                              ('*Wraps|Huge*', '0 passed, 1 failed, 0 skipped')):
+            self.assertEqual(self.report(cases=cases).totals(), totals, cases)
+
+    def test_a_filter_that_selects_nothing_tests_nothing(self):
+        self.add_test('//test:a', 'PASSED', STUB)
+        self.assertIn('nothing was tested', self.report(cases='*b*').lines)
+
     def test_shows_the_failure_in_the_middle_of_a_log(self):
         log = '[ RUN      ] Ring.Fills\nring.cc:9\noh\n%s[  FAILED  ] Ring.Fills\n' % ('talk\n' * 99)
         self.add_test('//test:ring', 'FAILED', GTEST, log)
