@@ -17,6 +17,7 @@
 
 #include "jetty/message_receiver.h"
 #include "jetty/turns.h"
+#include "urma/base/guard.h"
 #include "urma/base/log.h"
 
 namespace urma {
@@ -144,6 +145,22 @@ class ReceiveEngine : public MessageReceiver {
   void finish(Way* way, const Message& message, ReceiveEntry* entry, urma_cr_status_t local,
               uint8_t remote, Poll* poll) URMA_REQUIRES(lock_);
 
+  // For poll_alone(): takes whole messages of a single way without a call, and leaves the rest to
+  // progress(). The poller's lock is held, which a pointer to a function cannot express.
+  static int poll_source(CompletionQueue* poller, int count, urma_cr_t* cr,
+                         CompletionSource* source) noexcept URMA_NO_THREAD_SAFETY_ANALYSIS {
+    auto& engine = static_cast<ReceiveEngine&>(*source);
+    if (engine.busy_.load(std::memory_order_relaxed) == 0) return poller->finish_poll(0, cr);
+    if (!engine.lock_.enter_at_once()) [[unlikely]]
+      return poller->poll_rest_guarded(0, count, cr);
+    int got = 0;
+    if (!engine.take_whole(poller, count, cr, &got))
+      return engine.poll_rest(poller, got, count, cr);
+    if (engine.lock_.leave_at_once()) [[unlikely]]
+      engine.lock_.wake_one();
+    return got == 0 ? poller->finish_poll(0, cr) : poller->end_poll_at_once(got);
+  }
+
   std::vector<std::shared_ptr<Way>> ways_ URMA_GUARDED_BY(lock_);
   // Holds the first posted receive until its message is whole.
   Way* holding_ URMA_GUARDED_BY(lock_) = nullptr;
@@ -198,13 +215,76 @@ class ReceiveEngine : public MessageReceiver {
   [[gnu::always_inline]] bool progress_way(size_t index, Poll* poll, bool* moved)
       URMA_REQUIRES(lock_) {
     std::shared_ptr<Way>& way = ways_[index];
-    if (holding_ != nullptr && holding_ != way.get()) return false;
+    if (holding_ != nullptr ? holding_ != way.get() : rests(*way)) return false;
     if (turn(way.get(), poll, moved) != Step::kFinished) return false;
     // Other messages may have waited for its end.
     *moved = true;
     if (holding_ == way.get()) end_own_parts();
     way.reset();
     return true;
+  }
+  // After `got` records, of fewer than `count`.
+  [[gnu::noinline]] int poll_rest(CompletionQueue* poller, int got, int count,
+                                  urma_cr_t* cr) noexcept
+      URMA_RELEASE(lock_) URMA_NO_THREAD_SAFETY_ANALYSIS {
+    Poll poll = {poller, cr + got, count - got};
+    guarded(URMA_LOG_SITE, [&] { progress(&poll); });
+    if (holding_ != nullptr && poller->armed()) [[unlikely]]
+      poller->leave_unfinished();
+    lock_.leave();
+    got += poll.got;
+    if (got != count && !poller->ring().empty()) [[unlikely]]
+      return poller->poll_rest_guarded(got, count, cr);
+    return poller->finish_poll(got, cr);
+  }
+  // Writes records of up to `count` messages; false if there is something else to do.
+  [[gnu::always_inline]] bool take_whole(CompletionQueue* poller, int count, urma_cr_t* cr,
+                                         int* got) URMA_REQUIRES(lock_) {
+    if (ways_.size() != 1 || holding_ != nullptr || to_flush_ != 0) [[unlikely]]
+      return false;
+    Way* const way = ways_.front().get();
+    if (rests(*way)) return true;
+    const auto told = way->told();
+    bool more = true;
+    while (*got != count && more) {
+      if (!take_one(way, poller, &cr[*got])) [[unlikely]]
+        break;
+      ++*got;
+      more = !rests(*way);
+    }
+    way->after_turn(told, /*blocked=*/!more);
+    return !more || *got == count;
+  }
+  // One message that lies whole in one place, and goes to one. False: nothing was done.
+  [[gnu::always_inline]] bool take_one(Way* way, CompletionQueue* poller, urma_cr_t* cr)
+      URMA_REQUIRES(lock_) {
+    Message message;
+    ReceiveEntry* const entry = posted_.front();
+    // Acquire pairs with the release in IncomingWay::abandon.
+    if (way->abandoned.load(std::memory_order_acquire) || way->jfc != poller ||
+        way->peek(&message) != Peek::kMessage || entry == nullptr || entry->pieces != 1 ||
+        (message.kind != MessageKind::kSend && message.kind != MessageKind::kSendImm) ||
+        (message.flags & kByReference) != 0 ||
+        (way->bond != nullptr && !bound_to(*way->bond, way->sender.eid, way->sender.id)) ||
+        check(entry, message) != URMA_CR_SUCCESS ||
+        !way->copy_at_once(message, reinterpret_cast<char*>(ReceiveQueue::pieces(entry)[0].addr)))
+        [[unlikely]] {
+      return false;
+    }
+    way->unbound_since_ns = way->rnr_since_ns = 0;
+    fill_record(*way, message, *entry, URMA_CR_SUCCESS, cr);
+    posted_.pop();
+    counters_.ended(URMA_CR_SUCCESS, message.length);
+    watch_limit(posted_.size());
+    poller->completed(1, (message.flags & kSolicited) != 0);
+    way->consume(message, URMA_CR_SUCCESS);
+    return true;
+  }
+  // A hint: whether a turn would do nothing.
+  [[gnu::always_inline]] static bool rests(const Way& way) {
+    // Relaxed: the next look finds it.
+    return way.silent() && way.unbound_since_ns == 0 &&
+           !way.abandoned.load(std::memory_order_relaxed);
   }
   [[gnu::always_inline]] Step turn(Way* way, Poll* poll, bool* moved) URMA_REQUIRES(lock_);
   [[gnu::always_inline]] Step advance(Way* way, Poll* poll) URMA_REQUIRES(lock_);
@@ -264,11 +344,7 @@ bool ReceiveEngine<Derived, Way>::progress_many(Poll* poll) {
       ways_, [](const std::shared_ptr<Way>& way) -> uint32_t& { return way->silence; },
       [&](const std::shared_ptr<Way>& way) {
         lock_.assume_held();
-        // Relaxed: a hint, as silent() is.
-        if (way->silent() && way->unbound_since_ns == 0 &&
-            !way->abandoned.load(std::memory_order_relaxed)) {
-          return false;
-        }
+        if (rests(*way)) return false;
         const bool ended = progress_way(static_cast<size_t>(&way - ways_.data()), poll, &moved);
         finished |= ended;
         return !ended;

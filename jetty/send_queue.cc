@@ -186,7 +186,7 @@ int SendQueue::poll_source(CompletionQueue* poller, int count, urma_cr_t* cr,
   const int more = guarded_count(URMA_LOG_SITE, [&]() URMA_NO_THREAD_SAFETY_ANALYSIS {
     return SendQueue::collect(poller, count - got, cr + got);
   });
-  return poller->finish_poll(got + std::max(more, 0), cr);
+  return poller->finish_usual_poll(got + std::max(more, 0), cr);
 }
 
 int SendQueue::collect(CompletionQueue* poller, int count, urma_cr_t* cr) {

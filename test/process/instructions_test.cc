@@ -37,15 +37,15 @@ constexpr Budget kBudgets[] = {
     {"send-post", 240},
     {"send-inline-post", 225},
     {"receive-post", 175},
-    {"receive-poll", 520},
-    {"send-poll", 360},
+    {"receive-poll", 320},
+    {"send-poll", 325},
     // An atomic is distinguished from six others before it runs.
     {"add-post", 215},
     {"cas-post", 215},
     {"-post", 200},
     // Includes the end of the import. The grant is kept from the previous one.
     {"import", 1650},
-    {"empty-receive-poll", 275},
+    {"empty-receive-poll", 160},
     {"empty-send-poll", kAim},
     {"-poll", kAim},
 };

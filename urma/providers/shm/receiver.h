@@ -97,6 +97,8 @@ class Receiver final : public ReceiveEngine<Receiver, IncomingRing> {
   Receiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity, EventSubject* subject,
            Transport* transport);
 
+  PollAlone poll_alone() const override { return poll_source; }
+
  private:
   friend ReceiveEngine;
 
