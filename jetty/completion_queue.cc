@@ -182,14 +182,16 @@ int CompletionQueue::collect(int count, urma_cr_t* cr) {
 
 // A source that waits for something is looked at each time: it may be waiting for a poll.
 int CompletionQueue::collect_from_many(int count, urma_cr_t* cr) {
+  // Relaxed: a hint.
+  const auto is_empty = [](const Attached& attached) {
+    return attached.fill != nullptr && attached.fill->load(std::memory_order_relaxed) == 0;
+  };
+  if (turns_.all_rest(sources_, is_empty)) return 0;
   int got = 0;
   turns_.take(
       sources_, [](Attached& attached) -> uint32_t& { return attached.silence; },
       [&](const Attached& attached) {
-        // Relaxed: a hint.
-        if (attached.fill != nullptr && attached.fill->load(std::memory_order_relaxed) == 0) {
-          return false;
-        }
+        if (is_empty(attached)) return false;
         const int records = attached.source->collect(this, count - got, cr + got);
         got += records;
         return records != 0 || attached.source->outstanding();

@@ -70,11 +70,13 @@ class ReceiveEngine : public MessageReceiver {
       URMA_REQUIRES(poller->poll_lock()) {
     if (busy_.load(std::memory_order_relaxed) == 0) return 0;
     OwnerScope scope(lock_);
-    Poll poll = {poller, cr, count};
+    int got = 0;
+    if (poller->ring().empty() && take_whole(poller, count, cr, &got)) return got;
+    Poll poll = {poller, cr + got, count - got};
     progress(&poll);
     if (holding_ != nullptr && poller->armed()) [[unlikely]]
       poller->leave_unfinished();
-    return poll.got;
+    return got + poll.got;
   }
   bool move_for(CompletionQueue* waiter, bool /*just_armed*/) override {
     if (busy_.load(std::memory_order_relaxed) == 0) return false;
@@ -240,8 +242,11 @@ class ReceiveEngine : public MessageReceiver {
   // Writes records of up to `count` messages; false if there is something else to do.
   [[gnu::always_inline]] bool take_whole(CompletionQueue* poller, int count, urma_cr_t* cr,
                                          int* got) URMA_REQUIRES(lock_) {
-    if (ways_.size() != 1 || holding_ != nullptr || to_flush_ != 0) [[unlikely]]
+    if (holding_ != nullptr || to_flush_ != 0) [[unlikely]]
       return false;
+    if (ways_.size() != 1) [[unlikely]]
+      return ways_.size() > Turns::kFew &&
+             turns_.all_rest(ways_, [](const std::shared_ptr<Way>& way) { return rests(*way); });
     Way* const way = ways_.front().get();
     if (rests(*way)) return true;
     const auto told = way->told();

@@ -23,6 +23,20 @@ class Turns {
   // `at_once` of the silent places are looked at each time.
   explicit Turns(size_t at_once) : at_once_(at_once) {}
 
+  // True if none stands in front, and those whose turn it is rest: that was their turn. Of a list
+  // longer than kFew.
+  template <typename Place, typename Rests>
+  [[gnu::always_inline]] bool all_rest(const std::vector<Place>& list, const Rests& rests) {
+    if (eager_ != 0 || lively_ != 0) return false;
+    size_t next = next_;
+    for (size_t left = at_once_; left > 0; --left) {
+      if (next >= list.size()) next = 0;
+      if (!rests(list[next++])) return false;
+    }
+    next_ = next;
+    return true;
+  }
+
   // Calls look(place), which tells whether it had something, until enough() is true. Places change
   // their order. silence_of(place) is a counter of this object's; it is not asked for after a look
   // that had nothing and after which enough() is true.
