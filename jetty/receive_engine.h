@@ -230,7 +230,7 @@ class ReceiveEngine : public MessageReceiver {
                                   urma_cr_t* cr) noexcept
       URMA_RELEASE(lock_) URMA_NO_THREAD_SAFETY_ANALYSIS {
     Poll poll = {poller, cr + got, count - got};
-    guarded(URMA_LOG_SITE, [&] { progress(&poll); });
+    guarded(URMA_LOG_SITE, [&]() URMA_NO_THREAD_SAFETY_ANALYSIS { progress(&poll); });
     if (holding_ != nullptr && poller->armed()) [[unlikely]]
       poller->leave_unfinished();
     lock_.leave();
