@@ -71,7 +71,7 @@ class ReceiveEngine : public MessageReceiver {
     if (busy_.load(std::memory_order_relaxed) == 0) return 0;
     OwnerScope scope(lock_);
     int got = 0;
-    if (poller->ring().empty() && take_whole(poller, count, cr, &got)) return got;
+    if (take_whole(poller, count, cr, &got)) return got;
     Poll poll = {poller, cr + got, count - got};
     progress(&poll);
     if (holding_ != nullptr && poller->armed()) [[unlikely]]
@@ -242,7 +242,8 @@ class ReceiveEngine : public MessageReceiver {
   // Writes records of up to `count` messages; false if there is something else to do.
   [[gnu::always_inline]] bool take_whole(CompletionQueue* poller, int count, urma_cr_t* cr,
                                          int* got) URMA_REQUIRES(lock_) {
-    if (holding_ != nullptr || to_flush_ != 0) [[unlikely]]
+    // Earlier records may lie in the ring: another thread has moved messages since this poll began.
+    if (holding_ != nullptr || to_flush_ != 0 || !poller->ring().empty()) [[unlikely]]
       return false;
     if (ways_.size() != 1) [[unlikely]]
       return ways_.size() > Turns::kFew &&
