@@ -30,6 +30,8 @@ concept Incoming = std::derived_from<Way, IncomingWay> &&
   { way.peek(head) } -> std::same_as<Peek>;
   // Copies bytes of a message from an offset on.
   way.copy(message, uint32_t{}, into, uint32_t{});
+  // Whether copy_at_once() ever copies.
+  { Way::kCopiesAtOnce } -> std::convertible_to<bool>;
   // Copies all of it; false if that takes more than one copy.
   { way.copy_at_once(message, static_cast<char*>(into)) } -> std::same_as<bool>;
   // The message is through, and ends with this status for its sender.
@@ -71,7 +73,7 @@ class ReceiveEngine : public MessageReceiver {
     if (busy_.load(std::memory_order_relaxed) == 0) return 0;
     OwnerScope scope(lock_);
     int got = 0;
-    if (take_whole(poller, count, cr, &got)) return got;
+    if (Way::kCopiesAtOnce && take_whole(poller, count, cr, &got)) return got;
     Poll poll = {poller, cr + got, count - got};
     progress(&poll);
     if (holding_ != nullptr && poller->armed()) [[unlikely]]

@@ -23,8 +23,8 @@ class Turns {
   // `at_once` of the silent places are looked at each time.
   explicit Turns(size_t at_once) : at_once_(at_once) {}
 
-  // True if none stands in front, and those whose turn it is rest: that was their turn. Of a list
-  // longer than kFew.
+  // True if none stands in front, and those whose turn it is rest: that was their turn. For a
+  // list longer than kFew.
   template <typename Place, typename Rests>
   [[gnu::always_inline]] bool all_rest(const std::vector<Place>& list, const Rests& rests) {
     if (eager_ != 0 || lively_ != 0) return false;

@@ -137,6 +137,7 @@ class WireIncoming : public IncomingWay {
   virtual Landing landed() const { return Landing::kFailed; }
   virtual void end_parts() {}
 
+  static constexpr bool kCopiesAtOnce = false;
   bool copy_at_once(const Message& /*message*/, char* /*to*/) const { return false; }
   uint64_t told() const { return told_; }
   void after_turn(uint64_t before, bool /*blocked*/) {

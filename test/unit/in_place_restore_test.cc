@@ -443,7 +443,7 @@ TEST(InPlaceRestore, SharedMemoryCannotBeGrown) {
 }
 
 // Pages that the program has moved elsewhere stay shared, which is reported. They are moved area by
-// area: Linux 6.1 does not move several with one call, and the last page is a separate one.
+// area: Linux 6.12 does not move several with one call, and the last page is a separate one.
 TEST(InPlaceRestore, PagesThatTheProgramHasMovedAreReported) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "jetty/queues.h"
 #include "test/unit/shm_harness.h"
 
 namespace urma::shm {
@@ -26,6 +27,13 @@ constexpr bool kQuietly = false;  // not signalled
 // Memory that a peer changes too.
 std::atomic_ref<uint64_t> word_at(void* data) {
   return std::atomic_ref<uint64_t>(*static_cast<uint64_t*>(data));
+}
+
+// A poll that has found nothing in the JFC itself, and looks into its only source now.
+int begun_poll(CompletionQueue* jfc, urma::Receiver* source, int count,
+               urma_cr_t* records) URMA_NO_THREAD_SAFETY_ANALYSIS {
+  jfc->poll_lock().enter();
+  return source->poll_alone()(jfc, count, records, source);
 }
 
 size_t count_successes(const std::vector<urma_cr_t>& records) {
@@ -281,6 +289,25 @@ TEST_F(TransportTest, ReceiveRecordsAreNotStarvedBySendRecords) {
   } while (++polls < 100 && (pair.sent.empty() || pair.sent[0].flag.bs.s_r == 0));
   ASSERT_EQ(pair.sent.size(), 1u);
   EXPECT_EQ(pair.sent[0].user_ctx, 77u) << "not within " << polls << " polls";
+}
+
+// Another thread may leave a record in the JFC while a poll begins.
+TEST_F(TransportTest, APollBringsRecordsInTheOrderOfTheirMessages) {
+  Pair pair;
+  pair.connect();
+  pair.post_receive(0);
+  pair.send(0);
+  ASSERT_TRUE(pair.wait_for(1, 1));
+  auto* jfc = static_cast<CompletionQueue*>(pair.receive_jfc);
+  urma::Receiver& receiver = static_cast<Jfr*>(pair.jfr)->receiver();
+  for (uint64_t i = 1; i < 3; ++i) pair.post_receive(i);
+  pair.send(1);
+  EXPECT_TRUE(eventually([&] { return receiver.serve() || !jfc->ring().empty(); }));
+  pair.send(2);
+  urma_cr_t records[16];
+  ASSERT_EQ(begun_poll(jfc, &receiver, 16, records), 2);
+  EXPECT_EQ(records[0].user_ctx, 1u);
+  EXPECT_EQ(records[1].user_ctx, 2u);
 }
 
 TEST_F(TransportTest, OneThreadPostsOnALockFreeQueueWhileAnotherPolls) {

@@ -129,7 +129,8 @@ def machine_text(machine: Machine, cores: Cores, rounds: int, library: str) -> s
 def full_text(machine: str, duels: list[Result], points: list[Result], limits: list[dict]) -> str:
     parts = [machine]
     if duels:
-        parts.append('Beside others:\n\n' + table([duel_cells(result) for result in duels], 'others'))
+        parts.append('Beside others:\n\n' + table([duel_cells(result) for result in duels],
+                                                 'others'))
     if limits:
         parts.append('Beside the machine:\n\n' + table([limit_cells(row) for row in limits],
                                                        'limit'))

@@ -56,6 +56,7 @@ struct IncomingRing : IncomingWay {
   void copy(const Message& message, uint32_t offset, void* to, uint32_t bytes) const {
     ring.copy_payload(message, offset, to, bytes);
   }
+  static constexpr bool kCopiesAtOnce = true;
   [[gnu::always_inline]] bool copy_at_once(const Message& message, char* to) const {
     if (message.slots != 1 || message.kind == MessageKind::kSendInvalidate) return false;
     ring.copy_slot(message, to);

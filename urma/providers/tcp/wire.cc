@@ -56,6 +56,9 @@ OwnerKey key_of(const Connection& connection) { return {connection.number()}; }
 
 auto process_of(const Peer& peer) { return std::make_pair(peer.process, key_of(peer.listens_at)); }
 
+// Of the connection. A copy: events are packed, and references into them may not be aligned.
+uint64_t number_of(const epoll_event& event) { return event.data.u64; }
+
 // The own address that leads to the given one.
 const urma_eid_t& source_for(std::span<const urma_eid_t> own, const urma_eid_t& to) {
   const auto same = std::find_if(own.begin(), own.end(),
@@ -566,9 +569,7 @@ void TcpWire::progress() {
   epoll_event events[kEventsPerTurn];
   const int count = ::epoll_wait(sockets_.get(), events, kEventsPerTurn, 0);
   for (int i = 0; i < count; ++i) {
-    // A copy: the kernel's events are packed.
-    const uint64_t number = events[i].data.u64;
-    const auto found = open_.find(number);
+    const auto found = open_.find(number_of(events[i]));
     if (found != open_.end()) found->second->progress();
   }
 }
@@ -609,9 +610,7 @@ void TcpWire::serve() {
     Ref connection;
     {
       const MutexLock lock(list_mutex_);
-      // A copy: the kernel's events are packed.
-      const uint64_t number = events[i].data.u64;
-      const auto found = open_.find(number);
+      const auto found = open_.find(number_of(events[i]));
       if (found != open_.end()) connection = found->second;
     }
     if (connection != nullptr) guarded(URMA_LOG_SITE, [&] { connection->progress(); });
