@@ -175,7 +175,7 @@ class CompletionQueue : public urma_jfc_t {
   // A number that changes with each arm().
   uint64_t arming() const { return arming_.load(std::memory_order_relaxed); }
   // `count` completions are due now; solicited or failed. What made them due has been stored.
-  void completed(uint32_t count, bool solicited) {
+  [[gnu::always_inline]] void completed(uint32_t count, bool solicited) {
     // SYNC(bell): between the store before and the load that follows; see arm().
     light_barrier(fenced_);
     if (armed()) [[unlikely]]

@@ -58,7 +58,7 @@ urma_status_t CompletionQueue::arm(bool solicited_only) {
   set_bell(solicited_only);
   // SYNC(bell): the bell is stored before everything that may have come is looked at. Pairs with
   // the light barriers of those who publish before they look at the bell: completed(),
-  // SendQueue::announce(), RemoteBell::ring() and WireTransport::arrived(). So either they see the
+  // SendQueue::announce(), RemoteBell::ring() and WireEngine::arrived(). So either they see the
   // bell or this thread sees what they have published.
   heavy_barrier(fenced_);
   bool outstanding = false;

@@ -97,6 +97,13 @@ class FaultySender final : public Own {
 
  private:
   std::unique_ptr<TargetPath> make_path(RemoteQueue* target, uint32_t hint) override {
+    // Of a provider with ways of two kinds.
+    if constexpr (requires { typename Own::OtherPath; }) {
+      using Other = typename Own::OtherPath;
+      if (this->takes_other_path(*target)) {
+        return std::make_unique<FaultyPath<Other>>(this, target, hint, faults_);
+      }
+    }
     if (this->config().trans_mode == URMA_TM_UM) {
       return std::make_unique<FaultyPath<UmPath>>(this, target, hint, faults_);
     }

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -15,21 +16,29 @@
 
 namespace urma {
 
-// `Grant` has a SegmentGrant `segment` and stands(); for is_of() and invalidation() also the Wanted
-// it was `wanted` for. Any thread.
-template <typename Grant>
+// Where a segment keeps the grant in force: in its handle, where a provider's short way finds it
+// without asking what kind of segment it is, or apart from it.
+enum class GrantPlace { kHandle, kApart };
+
+// `Grant` has a SegmentGrant `segment` and stands(); for is_of() and granted_invalidation() also
+// the Wanted it was `wanted` for. Any thread.
+template <typename Grant, GrantPlace kPlace = GrantPlace::kHandle>
 class GrantedSegment : public ImportedSegment {
  public:
   using ImportedSegment::ImportedSegment;
 
   // The grant in force of any segment of this provider; NULL for a registered one.
-  [[gnu::always_inline]] static const Grant* grant_of(const SegmentHandle& handle) {
+  [[gnu::always_inline]] static const Grant* grant_of(const SegmentHandle& handle) requires(
+      kPlace == GrantPlace::kHandle) {
     // SYNC(grant): acquire pairs with the release in put_in_force().
     return static_cast<const Grant*>(handle.grant_slot.load(std::memory_order_acquire));
   }
   // The newest grant, which may no longer stand. NULL before the first one; over verbs also from
   // doubt() until the owner has answered again. It stays while the segment is imported.
-  [[gnu::always_inline]] const Grant* grant() const { return grant_of(*this); }
+  [[gnu::always_inline]] const Grant* grant() const {
+    // SYNC(grant): acquire pairs with the release in put_in_force().
+    return static_cast<const Grant*>(slot().load(std::memory_order_acquire));
+  }
   // It was granted once, and that grant no longer stands.
   bool stale() const {
     const Grant* granted = grant();
@@ -49,12 +58,13 @@ class GrantedSegment : public ImportedSegment {
     return va == 0 || granted.wanted == Wanted{va, bytes, 0} ||
            (va == granted.segment.base && bytes == granted.segment.len);
   }
-  // The Invalidation of a message that ends its remote access. A grant that no longer stands says
-  // nothing about the current registration, and one of other memory says nothing about this import.
-  Invalidation invalidation() const {
+  // The Invalidation of a message that ends its remote access, by its grant. A grant that no longer
+  // stands says nothing about the current registration, and one of other memory says nothing about
+  // this import.
+  Invalidation granted_invalidation() const {
     const Grant* granted = grant();
     if (granted == nullptr || !granted->stands() || !is_of(*granted, seg.ubva.va, seg.len)) {
-      return {seg.ubva.eid, seg.ubva.va, seg.len, SegmentRef{}};
+      return ImportedSegment::invalidation();
     }
     return {seg.ubva.eid, granted->segment.base, granted->segment.len, granted->segment.ref};
   }
@@ -72,7 +82,7 @@ class GrantedSegment : public ImportedSegment {
   // One of grants(), or NULL.
   void put_in_force(const Grant* granted) URMA_REQUIRES(mutex_) {
     // SYNC(grant): release pairs with the acquire in grant_of().
-    grant_slot.store(granted, std::memory_order_release);
+    slot().store(granted, std::memory_order_release);
   }
   // Requests in flight may use older ones.
   const std::vector<std::unique_ptr<const Grant>>& grants() const URMA_REQUIRES(mutex_) {
@@ -84,6 +94,24 @@ class GrantedSegment : public ImportedSegment {
   }
 
  private:
+  struct None {};
+
+  std::atomic<const void*>& slot() {
+    if constexpr (kPlace == GrantPlace::kHandle)
+      return grant_slot;
+    else
+      return apart_;
+  }
+  const std::atomic<const void*>& slot() const {
+    if constexpr (kPlace == GrantPlace::kHandle)
+      return grant_slot;
+    else
+      return apart_;
+  }
+
+  [[no_unique_address]] std::conditional_t<kPlace == GrantPlace::kApart, std::atomic<const void*>,
+                                           None>
+      apart_ = {};
   std::vector<std::unique_ptr<const Grant>> grants_ URMA_GUARDED_BY(mutex_);
 };
 

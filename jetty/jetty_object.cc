@@ -66,7 +66,7 @@ Jetty::Body::Body(Jetty* jetty, const urma_jetty_cfg_t& cfg)
       limit(described.receiver, &jetty->subject_),
       listed(&jetty->context_->transport().queues(),
              describe_jetty(*jetty->context_, id.get(), cfg),
-             [this](urma_ext_queue_t* queue) { sender->queue().report(queue); }) {}
+             [this](urma_ext_queue_t* queue) { sender->report(queue); }) {}
 
 urma_status_t Jetty::activate() {
   urma_jetty_cfg_t cfg = jetty_cfg;

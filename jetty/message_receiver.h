@@ -67,7 +67,7 @@ class MessageReceiver : public Receiver {
   void drop_oldest() override URMA_REQUIRES(lock_) { posted_.pop(); }
 
   // How a receive ends that takes this message.
-  urma_cr_status_t check(ReceiveEntry* entry, const Message& message) const {
+  [[gnu::always_inline]] urma_cr_status_t check(ReceiveEntry* entry, const Message& message) const {
     // Its data has gone where the sender chose; the receive is used up, not filled.
     if (message.kind == MessageKind::kWriteImm) return URMA_CR_SUCCESS;
     if (message.length > entry->bytes) return URMA_CR_LOC_LEN_ERR;
@@ -100,6 +100,8 @@ class MessageReceiver : public Receiver {
   ProgressDomain* const domain_;
   const uint8_t rnr_timer_;
   ReceiveQueue posted_ URMA_GUARDED_BY(lock_);
+  // Holds the first posted receive until its message is whole.
+  IncomingWay* holding_ URMA_GUARDED_BY(lock_) = nullptr;
   bool starved_ URMA_GUARDED_BY(lock_) = false;  // a message for an armed JFC waits for a receive
 
  private:

@@ -2,6 +2,7 @@
 #include "jetty/peer_watches.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "urma/base/guard.h"
@@ -49,12 +50,17 @@ PeerWatches::Watch* PeerWatches::at(const Name& name) {
   return known != watches_.end() && known->second.number == name.number ? &known->second : nullptr;
 }
 
-std::vector<PeerWatches::Name> PeerWatches::watches_of(const OwnerKey& owner) const {
+template <typename Which>
+std::vector<PeerWatches::Name> PeerWatches::those(const Which& which) const {
   std::vector<Name> names;
   for (const auto& [watcher, watch] : watches_) {
-    if (watch.owner == owner) names.push_back({watcher, watch.number});
+    if (which(watch)) names.push_back({watcher, watch.number});
   }
   return names;
+}
+
+std::vector<PeerWatches::Name> PeerWatches::watches_of(const OwnerKey& owner) const {
+  return those([&](const Watch& watch) { return watch.owner == owner; });
 }
 
 void PeerWatches::look(const Name& name) {
@@ -64,11 +70,38 @@ void PeerWatches::look(const Name& name) {
   const urma_eid_t eid = watch->eid;
   const uint32_t id = watch->id;
   try {
+    PeerWatches* const chosen = choose_ ? choose_(kind, eid, id) : this;
+    if (chosen != this) return move(name, chosen);
     find_(kind, eid, id, [this, name](const std::optional<Owner>& owner) { found(name, owner); });
   } catch (...) {
     // Out of memory or descriptors.
     look_later(name);
     throw;
+  }
+}
+
+void PeerWatches::move(const Name& name, PeerWatches* there) {
+  const Watch watch = *at(name);
+  // There was an owner here, and nobody has the id here any more.
+  if (watch.found) return tell(name);
+  there->watch(name.watcher, watch.kind, watch.eid, watch.id, watch.target);
+  // Unless it has come back.
+  if (Watch* left = at(name); left != nullptr) {
+    cancel_timer(left);
+    watches_.erase(name.watcher);
+  }
+}
+
+void PeerWatches::look_now(IdKind kind, const urma_eid_t& eid, uint32_t id) {
+  const auto waits = [&](const Watch& watch) {
+    return watch.timer != 0 && watch.kind == kind && watch.id == id &&
+           std::memcmp(&watch.eid, &eid, sizeof eid) == 0;
+  };
+  for (const Name& name : those(waits)) {
+    Watch* watch = at(name);
+    if (watch == nullptr) continue;
+    cancel_timer(watch);
+    guarded(URMA_LOG_SITE, [&] { look(name); });
   }
 }
 

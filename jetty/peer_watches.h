@@ -49,9 +49,15 @@ class PeerWatches {
   // Asks the provider to report the loss of this owner, or, with false, to stop.
   using Heed = std::function<void(const OwnerKey& owner, bool heeded)>;
 
+  // The watches that look for the owner of an id: these, or those of another way to it.
+  using Choose = std::function<PeerWatches*(IdKind kind, const urma_eid_t& eid, uint32_t id)>;
+
   PeerWatches(
       Service* service, Find find, Heed heed = [](const OwnerKey&, bool) {})
       : service_(service), find_(std::move(find)), heed_(std::move(heed)) {}
+
+  // Asked before each look: watches of an owner that was not found yet move to those that it names.
+  void choose_by(Choose choose) { choose_ = std::move(choose); }
 
   // Each watcher watches one target, the last. An owner not found yet is looked up again, at
   // growing intervals.
@@ -59,6 +65,8 @@ class PeerWatches {
              uint64_t target);
   // If it watches this target; nothing: whatever it watches.
   void unwatch(PeerWatcher* watcher, std::optional<uint64_t> target = std::nullopt);
+  // This owner has been found otherwise: those that wait to look for it look now.
+  void look_now(IdKind kind, const urma_eid_t& eid, uint32_t id);
   // An owner is gone, and no longer heeded.
   void lost(const OwnerKey& owner);
   // The same for one that the provider goes on heeding; it may not have been found yet.
@@ -87,12 +95,15 @@ class PeerWatches {
     uint64_t number;
   };
 
+  template <typename Which>
+  std::vector<Name> those(const Which& which) const;
   // Those with this owner.
   std::vector<Name> watches_of(const OwnerKey& owner) const;
   void cancel_timer(Watch* watch);
   // NULL if it has ended.
   Watch* at(const Name& name);
   void look(const Name& name);
+  void move(const Name& name, PeerWatches* there);
   void look_later(const Name& name);
   void found(const Name& name, const std::optional<Owner>& owner);
   void tell(const Name& name);
@@ -100,6 +111,7 @@ class PeerWatches {
   Service* const service_;
   const Find find_;
   const Heed heed_;
+  Choose choose_;
   bool stopped_ = false;
   uint64_t last_ = 0;
   Watches watches_;

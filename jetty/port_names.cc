@@ -12,11 +12,11 @@ namespace {
 
 constexpr uint32_t kPortStep = 977;
 
+}  // namespace
+
 bool is_asked_for(IdKind kind) {
   return kind == IdKind::kJfr || kind == IdKind::kJetty || kind == IdKind::kGroup;
 }
-
-}  // namespace
 
 uint16_t port_of(const PortRange& range, uint32_t id, uint32_t index) {
   return static_cast<uint16_t>(range.first + (id + kPortStep * index) % range.size());

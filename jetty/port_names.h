@@ -33,6 +33,9 @@ struct PortRange {
 inline constexpr uint32_t kPortsOfId = 8;
 uint16_t port_of(const PortRange& range, uint32_t id, uint32_t index);
 
+// Whether others look for ids of this kind.
+bool is_asked_for(IdKind kind);
+
 // Holds names and listens at ports. PortNames calls it with its lock held, except is_claimed(): it
 // must not wait for the service thread.
 class PortHost {

@@ -182,7 +182,7 @@ Jfs::Body::Body(Jfs* jfs, const urma_jfs_cfg_t& cfg)
       completions(queue_of(cfg.jfc), sender->queue().collector()),
       listed(&jfs->context_->transport().queues(),
              describe_send(*jfs->context_, URMA_EXT_QUEUE_JFS, id.get(), cfg),
-             [this](urma_ext_queue_t* queue) { sender->queue().report(queue); }) {}
+             [this](urma_ext_queue_t* queue) { sender->report(queue); }) {}
 
 urma_status_t Jfs::activate() {
   const urma_jfs_cfg_t cfg = context_->effective(jfs_cfg);

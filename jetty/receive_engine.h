@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -30,8 +31,8 @@ concept Incoming = std::derived_from<Way, IncomingWay> &&
   { way.peek(head) } -> std::same_as<Peek>;
   // Copies bytes of a message from an offset on.
   way.copy(message, uint32_t{}, into, uint32_t{});
-  // Whether copy_at_once() ever copies.
-  { Way::kCopiesAtOnce } -> std::convertible_to<bool>;
+  // Whether messages come by shared memory; copy_at_once() of others never copies.
+  { Way::kIsNear } -> std::convertible_to<bool>;
   // Copies all of it; false if that takes more than one copy.
   { way.copy_at_once(message, static_cast<char*>(into)) } -> std::same_as<bool>;
   // The message is through, and ends with this status for its sender.
@@ -62,56 +63,52 @@ Invalidation invalidation_of(const Way& way, const Message& message) {
 }
 
 // `Derived` may hide begin_parts(), go_on(), end_parts() and ways_gone().
-template <typename Derived, Incoming Way>
-class ReceiveEngine : public MessageReceiver {
+//
+// `Base` may be an engine over ways of another kind: then both take from the same posted receives,
+// and a message of one kind that holds the first of them lets all others wait.
+template <typename Derived, Incoming Way, typename Base = MessageReceiver>
+class ReceiveEngine : public Base {
  public:
-  using MessageReceiver::MessageReceiver;
+  using Base::Base;
 
   // A poll of one of its JFCs: moves what has arrived.
   int collect(CompletionQueue* poller, int count, urma_cr_t* cr) override
       URMA_REQUIRES(poller->poll_lock()) {
-    if (busy_.load(std::memory_order_relaxed) == 0) return 0;
-    OwnerScope scope(lock_);
-    int got = 0;
-    if (Way::kCopiesAtOnce && take_whole(poller, count, cr, &got)) return got;
-    Poll poll = {poller, cr + got, count - got};
-    progress(&poll);
-    if (holding_ != nullptr && poller->armed()) [[unlikely]]
-      poller->leave_unfinished();
-    return got + poll.got;
+    if constexpr (kStacked) return collect_both(poller, count, cr);
+    return collect_own(poller, count, cr);
   }
-  bool move_for(CompletionQueue* waiter, bool /*just_armed*/) override {
-    if (busy_.load(std::memory_order_relaxed) == 0) return false;
-    OwnerScope scope(lock_);
-    Poll poll = {waiter};
-    return progress(&poll);
+  bool move_for(CompletionQueue* waiter, bool just_armed) override {
+    if constexpr (kStacked) {
+      return in_turns([&] { return move_own_for(waiter); },
+                      [&] { return Base::move_for(waiter, just_armed); });
+    }
+    return move_own_for(waiter);
   }
   void try_progress() override {
-    if (busy_.load(std::memory_order_relaxed) == 0 || !lock_.enter_at_once()) return;
-    OwnerScope scope(lock_, std::adopt_lock);
-    Poll nobody;
-    if (ways_.size() > Turns::kFew && to_flush_ == 0) {
-      progress_many(&nobody);
+    if constexpr (kStacked) {
+      in_turns([&] { return try_own(); }, [&] { return Base::try_progress(), false; });
     } else {
-      progress(&nobody);
+      try_own();
     }
   }
   bool serve() override {
-    if (busy_.load(std::memory_order_relaxed) == 0) return false;
-    ForeignScope scope(lock_);
-    return move_any();
+    if constexpr (kStacked) {
+      return in_turns([&] { return serve_own(); }, [&] { return Base::serve(); });
+    }
+    return serve_own();
   }
 
   // Adds a way that describe() has filled in. False if no messages are taken now.
   bool add_way(std::shared_ptr<Way> way) {
     ForeignScope scope(lock_);
-    if (!in_state(URMA_JFR_STATE_READY)) return false;
+    if (!this->in_state(URMA_JFR_STATE_READY)) return false;
     ways_.push_back(std::move(way));
     turns_.forget();
     count_ways();
     return true;
   }
   void close_ways(uint64_t user_data) override {
+    if constexpr (kStacked) Base::close_ways(user_data);
     ForeignScope scope(lock_);
     std::erase_if(ways_, [&](const std::shared_ptr<Way>& way) URMA_REQUIRES(lock_) {
       if (way->target.user_data != user_data) return false;
@@ -125,6 +122,17 @@ class ReceiveEngine : public MessageReceiver {
   }
 
  protected:
+  using Step = typename Base::Step;
+  static constexpr bool kStacked = !std::is_same_v<Base, MessageReceiver>;
+  using Base::counters_;
+  using Base::holding_;
+  using Base::lock_;
+  using Base::posted_;
+  using Base::to_flush_;
+
+  // Whether a poll has to look at its ways.
+  bool busy() const { return busy_.load(std::memory_order_relaxed) != 0; }
+
   // Begins a message that does not lie whole in its way, or whose receive the processor cannot
   // write: nothing for any other message, else how far it came. `local` is the result of check()
   // for the receive. The way's in_parts() then tells whether go_on() has more to do.
@@ -133,7 +141,7 @@ class ReceiveEngine : public MessageReceiver {
     return std::nullopt;
   }
   Step go_on(Way* /*way*/, Poll* /*poll*/) URMA_REQUIRES(lock_) { return Step::kBlocked; }
-  // The receive is not written any more when this returns.
+  // A way of this engine holds the first receive: it is not written any more when this returns.
   void end_parts() URMA_REQUIRES(lock_) { holding_ = nullptr; }
   // Some ways are gone.
   void ways_gone() URMA_REQUIRES(lock_) {}
@@ -154,7 +162,11 @@ class ReceiveEngine : public MessageReceiver {
   static int poll_source(CompletionQueue* poller, int count, urma_cr_t* cr,
                          CompletionSource* source) noexcept URMA_NO_THREAD_SAFETY_ANALYSIS {
     auto& engine = static_cast<ReceiveEngine&>(*source);
-    if (engine.busy_.load(std::memory_order_relaxed) == 0) return poller->finish_poll(0, cr);
+    if constexpr (kStacked) {
+      if (engine.busy()) return poller->poll_rest_guarded(0, count, cr);
+      return Base::poll_source(poller, count, cr, source);
+    }
+    if (!engine.busy()) return poller->finish_poll(0, cr);
     if (!engine.lock_.enter_at_once()) [[unlikely]]
       return poller->poll_rest_guarded(0, count, cr);
     int got = 0;
@@ -165,9 +177,42 @@ class ReceiveEngine : public MessageReceiver {
     return got == 0 ? poller->finish_poll(0, cr) : poller->end_poll_at_once(got);
   }
 
+  void close_all() override URMA_REQUIRES(lock_) {
+    if constexpr (kStacked) Base::close_all();
+    for (const std::shared_ptr<Way>& way : ways_) {
+      shut_out(way.get());
+      if (holding_ == way.get()) end_own_parts();
+    }
+    ways_.clear();
+    turns_.forget();
+    forget_ways();
+    count_ways();
+  }
+  void note_flush() override URMA_REQUIRES(lock_) {
+    if constexpr (kStacked) return Base::note_flush();
+    count_ways();
+  }
+  bool move_any() override URMA_REQUIRES(lock_) {
+    if constexpr (kStacked) {
+      return in_turns(
+          [&] {
+            lock_.assume_held();
+            return move_own();
+          },
+          [&] {
+            lock_.assume_held();
+            return Base::move_any();
+          });
+    }
+    return move_own();
+  }
+
+  void report_ways(urma_ext_queue_t* queue) const override {
+    if constexpr (kStacked) Base::report_ways(queue);
+    (Way::kIsNear ? queue->near_ways : queue->far_ways) = open_.load(std::memory_order_relaxed);
+  }
+
   std::vector<std::shared_ptr<Way>> ways_ URMA_GUARDED_BY(lock_);
-  // Holds the first posted receive until its message is whole.
-  Way* holding_ URMA_GUARDED_BY(lock_) = nullptr;
 
  private:
   static constexpr int kMessagesPerTurn = 16;
@@ -185,26 +230,79 @@ class ReceiveEngine : public MessageReceiver {
   void end_own_parts() URMA_REQUIRES(lock_) URMA_NO_THREAD_SAFETY_ANALYSIS { self()->end_parts(); }
   void forget_ways() URMA_REQUIRES(lock_) URMA_NO_THREAD_SAFETY_ANALYSIS { self()->ways_gone(); }
 
-  void close_all() override URMA_REQUIRES(lock_) {
-    for (const std::shared_ptr<Way>& way : ways_) shut_out(way.get());
-    end_own_parts();
-    ways_.clear();
-    turns_.forget();
-    forget_ways();
+  int collect_own(CompletionQueue* poller, int count, urma_cr_t* cr)
+      URMA_REQUIRES(poller->poll_lock()) {
+    if (!busy()) return 0;
+    OwnerScope scope(lock_);
+    int got = 0;
+    if (Way::kIsNear && take_whole(poller, count, cr, &got)) return got;
+    Poll poll = {poller, cr + got, count - got};
+    progress(&poll);
+    if (holding_ != nullptr && poller->armed()) [[unlikely]]
+      poller->leave_unfinished();
+    return got + poll.got;
+  }
+  // With the ways of this engine, and with those of its base: neither takes all receives, nor all
+  // places for records. Whether one of the two has moved something.
+  template <typename Own, typename Other>
+  bool in_turns(const Own& own, const Other& other) {
+    return alternation_.take(own, other);
+  }
+  int collect_both(CompletionQueue* poller, int count, urma_cr_t* cr)
+      URMA_REQUIRES(poller->poll_lock()) {
+    int got = 0;
+    const auto take = [&](const auto& collect) {
+      const int more = got == count ? 0 : collect(count - got, cr + got);
+      got += more;
+      return more != 0;
+    };
+    // The poller's lock is held, which clang does not see in here.
+    in_turns(
+        [&] {
+          return take([&](int room, urma_cr_t* place) URMA_NO_THREAD_SAFETY_ANALYSIS {
+            return collect_own(poller, room, place);
+          });
+        },
+        [&] {
+          return take([&](int room, urma_cr_t* place) URMA_NO_THREAD_SAFETY_ANALYSIS {
+            return Base::collect(poller, room, place);
+          });
+        });
+    return got;
   }
   static void shut_out(Way* way) {
     way->close(URMA_CR_REM_ACCESS_ABORT_ERR);
     way->wake();
   }
-  void note_flush() override URMA_REQUIRES(lock_) { count_ways(); }
-  // Counts what is to be flushed too, so that a poll looks here also without ways.
+  // Counts what is to be flushed too, so that a poll looks here also without ways. The base of a
+  // stacked engine flushes.
   void count_ways() URMA_REQUIRES(lock_) {
-    const uint32_t flushing = to_flush_ != 0 ? 1 : 0;
-    busy_.store(static_cast<uint32_t>(ways_.size()) + flushing, std::memory_order_relaxed);
+    const auto open = static_cast<uint32_t>(ways_.size());
+    const uint32_t flushing = !kStacked && to_flush_ != 0 ? 1 : 0;
+    open_.store(open, std::memory_order_relaxed);
+    busy_.store(open + flushing, std::memory_order_relaxed);
   }
-  bool move_any() override URMA_REQUIRES(lock_) {
+  bool move_own() URMA_REQUIRES(lock_) {
     Poll nobody;
     return progress(&nobody);
+  }
+  bool move_own_for(CompletionQueue* waiter) {
+    if (!busy()) return false;
+    OwnerScope scope(lock_);
+    Poll poll = {waiter};
+    return progress(&poll);
+  }
+  bool try_own() {
+    if (!busy() || !lock_.enter_at_once()) return false;
+    OwnerScope scope(lock_, std::adopt_lock);
+    Poll nobody;
+    return ways_.size() > Turns::kFew && to_flush_ == 0 ? progress_many(&nobody)
+                                                        : progress(&nobody);
+  }
+  bool serve_own() {
+    if (!busy()) return false;
+    ForeignScope scope(lock_);
+    return move_own();
   }
 
   bool progress(Poll* poll) URMA_REQUIRES(lock_);
@@ -274,16 +372,16 @@ class ReceiveEngine : public MessageReceiver {
         (message.kind != MessageKind::kSend && message.kind != MessageKind::kSendImm) ||
         (message.flags & kByReference) != 0 ||
         (way->bond != nullptr && !bound_to(*way->bond, way->sender.eid, way->sender.id)) ||
-        check(entry, message) != URMA_CR_SUCCESS ||
+        this->check(entry, message) != URMA_CR_SUCCESS ||
         !way->copy_at_once(message, reinterpret_cast<char*>(ReceiveQueue::pieces(entry)[0].addr)))
         [[unlikely]] {
       return false;
     }
     way->unbound_since_ns = way->rnr_since_ns = 0;
-    fill_record(*way, message, *entry, URMA_CR_SUCCESS, cr);
+    this->fill_record(*way, message, *entry, URMA_CR_SUCCESS, cr);
     posted_.pop();
     counters_.ended(URMA_CR_SUCCESS, message.length);
-    watch_limit(posted_.size());
+    this->watch_limit(posted_.size());
     poller->completed(1, (message.flags & kSolicited) != 0);
     way->consume(message, URMA_CR_SUCCESS);
     return true;
@@ -316,16 +414,18 @@ class ReceiveEngine : public MessageReceiver {
 
   size_t first_way_ URMA_GUARDED_BY(lock_) = 0;  // where the next turn begins
   Turns turns_ URMA_GUARDED_BY(lock_){4};        // if the ways are many
+  std::atomic<uint32_t> open_{0};                // ways
   std::atomic<uint32_t> busy_{0};                // ways, and one more if receives are to be flushed
+  Alternation alternation_;                      // stacked: of this engine and its base
 };
 
-template <typename Derived, Incoming Way>
-bool ReceiveEngine<Derived, Way>::progress(Poll* poll) {
+template <typename Derived, Incoming Way, typename Base>
+bool ReceiveEngine<Derived, Way, Base>::progress(Poll* poll) {
   bool moved = false;
   bool finished = false;
   const size_t count = ways_.size();
   if (to_flush_ != 0) [[unlikely]] {
-    moved = flush_posted(poll);
+    if constexpr (!kStacked) moved = this->flush_posted(poll);
     if (to_flush_ != 0) return moved;
   }
   if (count == 0) return moved;
@@ -344,8 +444,8 @@ bool ReceiveEngine<Derived, Way>::progress(Poll* poll) {
   return moved;
 }
 
-template <typename Derived, Incoming Way>
-bool ReceiveEngine<Derived, Way>::progress_many(Poll* poll) {
+template <typename Derived, Incoming Way, typename Base>
+bool ReceiveEngine<Derived, Way, Base>::progress_many(Poll* poll) {
   bool moved = false;
   bool finished = false;
   turns_.take(
@@ -362,8 +462,8 @@ bool ReceiveEngine<Derived, Way>::progress_many(Poll* poll) {
   return moved;
 }
 
-template <typename Derived, Incoming Way>
-inline MessageReceiver::Step ReceiveEngine<Derived, Way>::turn(Way* way, Poll* poll, bool* moved) {
+template <typename Derived, Incoming Way, typename Base>
+inline auto ReceiveEngine<Derived, Way, Base>::turn(Way* way, Poll* poll, bool* moved) -> Step {
   const auto told = way->told();
   Step step = Step::kBlocked;
   for (int message = 0; message < kMessagesPerTurn; ++message) {
@@ -379,8 +479,8 @@ inline MessageReceiver::Step ReceiveEngine<Derived, Way>::turn(Way* way, Poll* p
   return step;
 }
 
-template <typename Derived, Incoming Way>
-inline MessageReceiver::Step ReceiveEngine<Derived, Way>::advance(Way* way, Poll* poll) {
+template <typename Derived, Incoming Way, typename Base>
+inline auto ReceiveEngine<Derived, Way, Base>::advance(Way* way, Poll* poll) -> Step {
   // Looked at before the next message: what was published before its end is still delivered.
   // Acquire pairs with the release in IncomingWay::abandon.
   const bool abandoned = way->abandoned.load(std::memory_order_acquire);
@@ -393,7 +493,7 @@ inline MessageReceiver::Step ReceiveEngine<Derived, Way>::advance(Way* way, Poll
   if (seen == Peek::kBroken || is_foreign(*way, message)) [[unlikely]]
     return end_broken(way);
   urma_cr_status_t refusal;
-  if (way->bond != nullptr && !from_peer(way, &refusal)) {
+  if (way->bond != nullptr && !this->from_peer(way, &refusal)) {
     const bool refused = refusal != URMA_CR_SUCCESS;
     if (refused) way->consume(message, static_cast<uint8_t>(refusal));
     if (abandoned) return end_abandoned(way);
@@ -404,7 +504,7 @@ inline MessageReceiver::Step ReceiveEngine<Derived, Way>::advance(Way* way, Poll
   // A sender that has gone waits for nothing.
   if (abandoned && (!ready || way->took_back(message))) return end_abandoned(way);
   if (entry == nullptr) {
-    refusal = refusal_of_waiting(way, message);
+    refusal = this->refusal_of_waiting(way, message);
     if (refusal == URMA_CR_SUCCESS) return Step::kBlocked;
     way->consume(message, static_cast<uint8_t>(refusal));
     return Step::kMoved;
@@ -414,10 +514,10 @@ inline MessageReceiver::Step ReceiveEngine<Derived, Way>::advance(Way* way, Poll
   return ready ? deliver(way, message, entry, poll) : Step::kBlocked;
 }
 
-template <typename Derived, Incoming Way>
-inline MessageReceiver::Step ReceiveEngine<Derived, Way>::deliver(Way* way, const Message& message,
-                                                                  ReceiveEntry* entry, Poll* poll) {
-  const urma_cr_status_t local = check(entry, message);
+template <typename Derived, Incoming Way, typename Base>
+inline auto ReceiveEngine<Derived, Way, Base>::deliver(Way* way, const Message& message,
+                                                       ReceiveEntry* entry, Poll* poll) -> Step {
+  const urma_cr_status_t local = this->check(entry, message);
   const bool plain = (message.flags & kByReference) == 0 &&
                      message.kind != MessageKind::kSendInvalidate && local == URMA_CR_SUCCESS;
   if (!plain) [[unlikely]]
@@ -427,27 +527,29 @@ inline MessageReceiver::Step ReceiveEngine<Derived, Way>::deliver(Way* way, cons
   return Step::kMoved;
 }
 
-template <typename Derived, Incoming Way>
-MessageReceiver::Step ReceiveEngine<Derived, Way>::deliver_specially(
-    Way* way, const Message& message, ReceiveEntry* entry, urma_cr_status_t local, Poll* poll) {
+template <typename Derived, Incoming Way, typename Base>
+auto ReceiveEngine<Derived, Way, Base>::deliver_specially(Way* way, const Message& message,
+                                                          ReceiveEntry* entry,
+                                                          urma_cr_status_t local, Poll* poll)
+    -> Step {
   if (const std::optional<Step> step = begin_own_parts(way, message, entry, local, poll)) {
     return *step;
   }
   if (local != URMA_CR_SUCCESS) {
-    log_failure(*way, message, entry, local);
-  } else if (!invalidate(way->who(), message, invalidation_of(*way, message))) {
+    this->log_failure(*way, message, entry, local);
+  } else if (!this->invalidate(way->who(), message, invalidation_of(*way, message))) {
     way->consume(message, URMA_CR_REM_ACCESS_ABORT_ERR);
     return Step::kMoved;
   } else {
     scatter(*way, message, entry);
   }
-  finish(way, message, entry, local, static_cast<uint8_t>(remote_status(local)), poll);
+  finish(way, message, entry, local, static_cast<uint8_t>(this->remote_status(local)), poll);
   return Step::kMoved;
 }
 
-template <typename Derived, Incoming Way>
-inline void ReceiveEngine<Derived, Way>::scatter(const Way& way, const Message& message,
-                                                 ReceiveEntry* entry) const {
+template <typename Derived, Incoming Way, typename Base>
+inline void ReceiveEngine<Derived, Way, Base>::scatter(const Way& way, const Message& message,
+                                                       ReceiveEntry* entry) const {
   if (entry->pieces == 1 &&
       way.copy_at_once(message, reinterpret_cast<char*>(ReceiveQueue::pieces(entry)[0].addr)))
       [[likely]] {
@@ -462,25 +564,26 @@ inline void ReceiveEngine<Derived, Way>::scatter(const Way& way, const Message& 
   }
 }
 
-template <typename Derived, Incoming Way>
-void ReceiveEngine<Derived, Way>::finish(Way* way, const Message& message, ReceiveEntry* entry,
-                                         urma_cr_status_t local, uint8_t remote, Poll* poll) {
+template <typename Derived, Incoming Way, typename Base>
+void ReceiveEngine<Derived, Way, Base>::finish(Way* way, const Message& message,
+                                               ReceiveEntry* entry, urma_cr_status_t local,
+                                               uint8_t remote, Poll* poll) {
   bool kept = true;
   const bool solicited = (message.flags & kSolicited) != 0 || local != URMA_CR_SUCCESS;
   if (urma_cr_t* record = poll->place(way->jfc); record != nullptr) {
-    fill_record(*way, message, *entry, local, record);
+    this->fill_record(*way, message, *entry, local, record);
   } else {
     urma_cr_t left;
-    fill_record(*way, message, *entry, local, &left);
+    this->fill_record(*way, message, *entry, local, &left);
     kept = poll->leave(way->jfc, left, solicited);
   }
   posted_.pop();
   counters_.ended(local, message.length);
-  watch_limit(posted_.size());
+  this->watch_limit(posted_.size());
   if (kept) {
     way->jfc->completed(1, solicited);
   } else {
-    lost(way->jfc, way->target);
+    this->lost(way->jfc, way->target);
   }
   way->consume(message, remote);
 }

@@ -66,6 +66,7 @@ void Receiver::report(urma_ext_queue_t* queue) const {
   // Counts change during the reads, so more may appear to have gone than to have come.
   const uint64_t gone = queue->completions + dropped_.get();
   queue->fill = queue->posts > gone ? static_cast<uint32_t>(queue->posts - gone) : 0;
+  report_ways(queue);
 }
 
 void Receiver::set_limit(uint32_t limit) {

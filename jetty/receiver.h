@@ -107,6 +107,8 @@ class Receiver : public CompletionSource {
     return state_.load(std::memory_order_relaxed) == state;
   }
 
+  // Fills in the ways that messages come by, if the provider knows them. Any thread.
+  virtual void report_ways(urma_ext_queue_t* /*queue*/) const {}
   // A provider's work when the state changes: it takes messages again, or never again; open() may
   // throw Error, and the state then stays as it was.
   virtual void open() URMA_REQUIRES(lock_) {}

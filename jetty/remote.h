@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "jetty/channels.h"
+#include "jetty/message.h"
 #include "segment/segment.h"
 #include "urma/base/mutex.h"
 #include "urma/base/runtime.h"
@@ -151,6 +152,13 @@ class ImportedSegment : public SegmentHandle, public Shared<ImportedSegment> {
   Answer last_answer() const;
 
   virtual void unreferenced() { delete this; }
+  // Whether the requests for it travel over a wire.
+  virtual bool over_wire() const { return false; }
+  // Of a message that ends the remote access to it; by the description alone, if the message
+  // travels otherwise than its own requests.
+  virtual Invalidation invalidation() const {
+    return {seg.ubva.eid, seg.ubva.va, seg.len, SegmentRef{}};
+  }
   // URMA_ACCESS_* that its owner has granted, as far as known.
   virtual uint32_t granted_access() const = 0;
   // Waits until it is known whether the whole segment is mapped here: its address, or 0.

@@ -250,17 +250,39 @@ urma_status_t Sender::fill_remote(const urma_jfs_wr_t& wr, const RequestView& vi
 }
 
 TargetPath* Sender::path_to(RemoteQueue* target) {
-  if (last_path_ != nullptr && last_path_->serial() == target->serial) return last_path_;
+  const bool last = last_path_ != nullptr && last_path_->serial() == target->serial;
+  if (last && !last_path_->is_over()) return last_path_;
   for (const auto& path : paths_) {
-    // The import that the path was made for; others of the same queue are found by their serial.
-    if (path->serial() == target->serial) {
-      return take_short_way(path.get(), path->leads_to(target) ? target : &kNobody);
+    if (path->serial() != target->serial) continue;
+    if (path->is_over()) {
+      path->retire();
+      break;
     }
+    // The import that the path was made for; others of the same queue are found by their serial.
+    return take_short_way(path.get(), path->leads_to(target) ? target : &kNobody);
   }
   shut_short_way();
   std::erase_if(paths_, [](const auto& path) { return path->unused(); });
-  paths_.push_back(make_path(target, 0));
-  return take_short_way(paths_.back().get(), target);
+  return take_short_way(add_path(target, 0), target);
+}
+
+TargetPath* Sender::add_path(RemoteQueue* target, uint32_t hint) {
+  paths_.push_back(make_path(target, hint));
+  uint32_t near = 0;
+  uint32_t far = 0;
+  for (const auto& path : paths_) {
+    if (path->serial() != 0 && !path->is_over()) ++(path->is_near() ? near : far);
+  }
+  // Relaxed: figures to show.
+  near_ways_.store(near, std::memory_order_relaxed);
+  far_ways_.store(far, std::memory_order_relaxed);
+  return paths_.back().get();
+}
+
+void Sender::report(urma_ext_queue_t* queue) const {
+  queue_.report(queue);
+  queue->near_ways = near_ways_.load(std::memory_order_relaxed);
+  queue->far_ways = far_ways_.load(std::memory_order_relaxed);
 }
 
 // One path for each hint. The owner decides where it leads when the path needs a ring.
@@ -274,7 +296,7 @@ TargetPath* Sender::path_to_member(RemoteQueue* group, uint32_t hint) {
     look = turn % kTurnsPerLook == kTurnsPerLook - 1;
   }
   const auto is_stale = [=](const TargetPath& path) {
-    return look && path.entries == 0 && path.leads_to(group, hint);
+    return ((look && path.entries == 0) || path.is_over()) && path.leads_to(group, hint);
   };
   for (const auto& path : paths_) {
     if (path->leads_to(group, hint) && !is_stale(*path)) {
@@ -282,10 +304,11 @@ TargetPath* Sender::path_to_member(RemoteQueue* group, uint32_t hint) {
     }
   }
   shut_short_way();
-  std::erase_if(paths_, [=](const auto& path) { return path->unused() || is_stale(*path); });
+  std::erase_if(paths_, [=](const auto& path) {
+    return path->unused() || (path->entries == 0 && is_stale(*path));
+  });
   make_room(group);
-  paths_.push_back(make_path(group, hint));
-  return take_short_way(paths_.back().get(), &kNobody);
+  return take_short_way(add_path(group, hint), &kNobody);
 }
 
 // Drops the oldest idle path to a group, if there are many.

@@ -30,6 +30,8 @@ class TargetPath : public SendPath {
 
   // Whether requests that follow another one to the same target may take the provider's short way.
   virtual bool has_short_way() const { return true; }
+  // Whether messages go by shared memory; else by a network.
+  virtual bool is_near() const { return false; }
   void enqueue(SendEntry* entry) { enqueue_at(queue_->index_of(entry)); }
   // For a request that has ended, or will never be executed.
   [[gnu::always_inline]] static void drop_segments(SendEntry* entry) {
@@ -44,6 +46,10 @@ class TargetPath : public SendPath {
   virtual void flush() = 0;
   // The same for a queue that drops them: nobody is told when one ends later.
   virtual void drop() { flush(); }
+  // Once all of its requests are done, the next one to the target takes a new path, which may lead
+  // another way.
+  void give_up() { given_up_ = true; }
+  bool is_over() const { return given_up_ && outstanding == 0; }
   // True if nothing needs this path any more: it may be deleted.
   bool unused() const { return entries == 0 && (serial_ == 0 || !target_->imported.load()); }
   // The serial of the target; 0: no further request takes this path.
@@ -86,6 +92,7 @@ class TargetPath : public SendPath {
   uint32_t first_pending_ = kNoEntry;
   uint32_t last_pending_ = kNoEntry;
   const uint32_t hint_;
+  bool given_up_ = false;
 };
 
 class Sender {
@@ -129,6 +136,9 @@ class Sender {
   // Returns when unregistered memory is no longer copied from or to.
   void quiesce(OwnerBarrier* barrier);
 
+  // Its counts, how full it is, and its ways to targets; any thread.
+  void report(urma_ext_queue_t* queue) const;
+
   SendQueue& queue() { return queue_; }
   const SendQueue& queue() const { return queue_; }
   OwnerLock& lock() URMA_RETURN_CAPABILITY(queue_.lock()) { return queue_.lock(); }
@@ -159,6 +169,8 @@ class Sender {
   // NULL, and a target that no request has.
   TargetPath* last_path() const URMA_REQUIRES(lock()) { return last_path_; }
   const urma_target_jetty_t* last_target() const URMA_REQUIRES(lock()) { return last_target_; }
+  // The serial of the last path if it has a short way; else 0, which no target has.
+  uint64_t short_serial() const URMA_REQUIRES(lock()) { return short_serial_; }
   const RemoteQueue* bound() const URMA_REQUIRES(lock()) { return bound_; }
   const std::vector<std::unique_ptr<TargetPath>>& paths() const URMA_REQUIRES(lock()) {
     return paths_;
@@ -174,11 +186,14 @@ class Sender {
   RemoteQueue* target_of(const urma_jfs_wr_t& wr) const URMA_REQUIRES(lock());
   TargetPath* path_to_member(RemoteQueue* group, uint32_t hint) URMA_REQUIRES(lock());
   void make_room(const RemoteQueue* group) URMA_REQUIRES(lock());
+  TargetPath* add_path(RemoteQueue* target, uint32_t hint) URMA_REQUIRES(lock());
   // The short way stays shut until a request has gone the long one.
   void shut_short_way() URMA_REQUIRES(lock()) { take_short_way(nullptr, &kNobody); }
   TargetPath* take_short_way(TargetPath* path, const urma_target_jetty_t* target)
       URMA_REQUIRES(lock()) {
-    last_target_ = path != nullptr && path->has_short_way() ? target : &kNobody;
+    const bool has_one = path != nullptr && path->has_short_way();
+    last_target_ = has_one ? target : &kNobody;
+    short_serial_ = has_one ? path->serial() : 0;
     queue_.room_until() = 0;
     return last_path_ = path;
   }
@@ -187,6 +202,9 @@ class Sender {
   const urma_jfs_cfg_t cfg_;
   const urma_jetty_id_t id_;
   std::atomic<bool> pending_{false};
+  // Of the paths that further requests may take.
+  std::atomic<uint32_t> near_ways_{0};
+  std::atomic<uint32_t> far_ways_{0};
   uint32_t rounds_in_flight_ = 0;  // rounds of the service thread without anything to execute
   uint64_t polls_seen_ = 0;
   SendQueue queue_;
@@ -194,6 +212,7 @@ class Sender {
   TargetPath* last_path_ URMA_GUARDED_BY(lock()) = nullptr;
   // A target that stays as long as its path does.
   const urma_target_jetty_t* last_target_ URMA_GUARDED_BY(lock()) = &kNobody;
+  uint64_t short_serial_ URMA_GUARDED_BY(lock()) = 0;
   static const urma_target_jetty_t kNobody;
   RemoteQueue* bound_ URMA_GUARDED_BY(lock()) = nullptr;  // RC
 };

@@ -43,13 +43,17 @@ void Transport::watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& 
   if (watches() == nullptr) return;
   service_->post([=, this, ended = ended()] {
     if (*ended) return;
-    guarded(URMA_LOG_SITE, [&] { watches()->watch(watcher, kind, eid, id, target); });
+    guarded(URMA_LOG_SITE, [&] {
+      for_watches([&](PeerWatches* each) { each->unwatch(watcher); });
+      watches()->watch(watcher, kind, eid, id, target);
+    });
   });
 }
 
 void Transport::unwatch_peer(PeerWatcher* watcher, std::optional<uint64_t> target) {
   if (watches() == nullptr) return;
-  service_->run([=, this] { watches()->unwatch(watcher, target); });
+  service_->run(
+      [=, this] { for_watches([&](PeerWatches* each) { each->unwatch(watcher, target); }); });
 }
 
 void Transport::end_service() { *ended_ = true; }

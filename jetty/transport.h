@@ -112,6 +112,10 @@ class Transport : public ProgressDomain, public SegmentInspector {
   virtual void connect_ahead(const RemoteQueue& target) = 0;
   // The watches of the owners of queues; NULL: none is ever gone.
   virtual PeerWatches* watches() { return nullptr; }
+  // Each of several watches, if the owners of queues are found by several ways. Service thread.
+  virtual void for_watches(const std::function<void(PeerWatches*)>& act) {
+    if (watches() != nullptr) act(watches());
+  }
   // Watches the owner of (EID, id) for `watcher`, until it is gone or unwatch_peer(). Any thread;
   // `target` is only passed on.
   void watch_peer(PeerWatcher* watcher, IdKind kind, const urma_eid_t& eid, uint32_t id,

@@ -6,6 +6,7 @@
 #define JETTY_TURNS_H_
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -91,6 +92,26 @@ class Turns {
   size_t lively_ = 0;   // places that stand in front
   size_t first_ = 0;    // where the next turn begins among them
   size_t next_ = 0;     // the silent place to look at next; never one of those in front
+};
+
+// Two that share something: after a turn in which something has moved, the other one begins. A turn
+// of nothing changes nothing, so that no rhythm of the calls prefers one of them.
+class Alternation {
+ public:
+  // Each of the two returns whether it has moved something. Whether one of them has. Any thread.
+  template <typename One, typename Other>
+  bool take(const One& one, const Other& other) {
+    // Relaxed: any of the two may begin.
+    const bool one_begins = one_begins_.load(std::memory_order_relaxed);
+    bool moved = one_begins && one();
+    moved |= other();
+    if (!one_begins) moved |= one();
+    if (moved) one_begins_.store(!one_begins, std::memory_order_relaxed);
+    return moved;
+  }
+
+ private:
+  std::atomic<bool> one_begins_{false};
 };
 
 }  // namespace urma

@@ -2,7 +2,7 @@
 //
 // What a provider implements whose network hands messages over: how bytes travel, and nothing else.
 // Order, fences, posted receives, completions, states, limits, events and imports are the engine's
-// (wire_transport.h). urma/providers/loopback is a whole provider on it.
+// (wire_engine.h). urma/providers/loopback is a whole provider on it.
 //
 // A wire never trusts what comes from its network. A peer's requests go to the engine's judge(),
 // accept(), grant() and execute(), which check them; the engine checks the heads of messages and
@@ -29,7 +29,7 @@
 
 namespace urma {
 
-class WireTransport;
+class WireEngine;
 
 // A message to be sent: all of `payload` counts, with an Invalidation first if the kind has one.
 struct Outgoing {
@@ -87,7 +87,7 @@ class Way {
   // What was sent still arrives, though nobody is told.
   virtual ~Way() = default;
   // The owner's answer to messages of this way; nothing before it has come. The first call asks.
-  // WireTransport::serve_senders() tells those who wait that it has come. *members: of a group.
+  // WireEngine::serve_senders() tells those who wait that it has come. *members: of a group.
   virtual std::optional<Answer> opened(uint32_t* members) = 0;
   // False if there is no room now.
   virtual bool send(const Outgoing& message, uint32_t cookie) = 0;
@@ -137,7 +137,7 @@ class WireIncoming : public IncomingWay {
   virtual Landing landed() const { return Landing::kFailed; }
   virtual void end_parts() {}
 
-  static constexpr bool kCopiesAtOnce = false;
+  static constexpr bool kIsNear = false;
   bool copy_at_once(const Message& /*message*/, char* /*to*/) const { return false; }
   uint64_t told() const { return told_; }
   void after_turn(uint64_t before, bool /*blocked*/) {
@@ -169,13 +169,13 @@ class Wire {
  public:
   virtual ~Wire() = default;
   // Called before all else.
-  virtual void start(WireTransport* engine) = 0;
+  virtual void start(WireEngine* engine) = 0;
   // NULL: those of the runtime directory.
   virtual WireNames* names() { return nullptr; }
   // It is no longer used. Service thread.
   virtual void stop() = 0;
   // With the lock of a send queue whose requests complete into `jfc`: threads that sleep there are
-  // woken for reports, see WireTransport::arrived(). Throws Error.
+  // woken for reports, see WireEngine::arrived(). Throws Error.
   virtual std::unique_ptr<Way> make_way(const WayRequest& request, const CompletionQueue& jfc) = 0;
   // Asks the owner of a target, or of memory. Service thread, as the answer.
   virtual void probe(const ProbeTarget& target, std::function<void(Answer)> answered) = 0;

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <utility>
 
-#include "jetty/wire_transport.h"
 #include "urma/base/log.h"
 
 namespace urma {
@@ -16,15 +15,12 @@ constexpr uint32_t kFirstPart = 1U << 31;
 
 }  // namespace
 
-WirePath::WirePath(WireSender* sender, RemoteQueue* target, uint32_t hint)
-    : RequestPath(sender, target, hint), sender_(sender) {}
-
-bool WirePath::advance() {
+bool WirePath::advance_way() {
   more = false;
-  const bool posting = sender_->posting();
+  const bool posting = half_->posting;
   reap();
   if (!posting && outstanding != 0) {
-    sender_->wire().progress();
+    wire().progress();
     reap();
   }
   const bool pending = !idle();
@@ -41,7 +37,7 @@ void WirePath::flush() {
   lost_ |= way_ != nullptr && way_->lost();
   const urma_cr_status_t status = lost_ ? outcome(URMA_CR_ACK_TIMEOUT_ERR) : URMA_CR_WR_FLUSH_ERR;
   if (!idle() && way_ != nullptr) way_->let_go();
-  while (!idle()) sender_->queue().complete(take_next(), status);
+  while (!idle()) sender()->queue().complete(take_next(), status);
   if (way_ == nullptr) return;
   flushing_ = true;
   if (!std::exchange(closing_, true)) way_->close();
@@ -59,6 +55,7 @@ void WirePath::reap() {
   while (way_->reap(&report)) take_report(report);
   if (!way_->ended()) return;
   lost_ = way_->lost();
+  if (lost_) note_loss();
   way_.reset();
   closing_ = flushing_ = false;
 }
@@ -68,7 +65,8 @@ void WirePath::take_report(const WireReport& report) {
   const bool part = report.cookie >= kFirstPart;
   // For a request that was given up meanwhile.
   if (part && (!part_.under_way || report.cookie != part_.cookie)) return;
-  SendEntry* entry = part ? first() : &sender_->queue().at(report.cookie);
+  SendEntry* entry = part ? first() : &sender()->queue().at(report.cookie);
+  if (status == URMA_CR_ACK_TIMEOUT_ERR) note_loss();
   if (status == URMA_CR_SUCCESS) {
     status = place(entry, part ? part_.bytes : entry->bytes - entry->moved, report);
   }
@@ -80,7 +78,7 @@ void WirePath::take_report(const WireReport& report) {
   --in_flight_;
   // A request that is being flushed ends as flushed, however its target ends.
   if (flushing_ && status != URMA_CR_SUCCESS) status = URMA_CR_WR_FLUSH_ERR;
-  sender_->queue().complete(entry, outcome(status));
+  sender()->queue().complete(entry, outcome(status));
 }
 
 // The bytes that a request has fetched, `expected` of them, go to its own memory.
@@ -107,23 +105,28 @@ urma_cr_status_t WirePath::place(SendEntry* entry, uint64_t expected, const Wire
 Way& WirePath::way() {
   if (way_ == nullptr) {
     opened_ = false;
-    const urma_jfs_cfg_t& cfg = sender_->config();
+    const urma_jfs_cfg_t& cfg = sender()->config();
     const ProbeTarget asked = {target()->id.eid, target()->id.id,
                                static_cast<uint32_t>(target()->type),
                                static_cast<uint32_t>(cfg.trans_mode), target()->token.token};
-    way_ = sender_->wire().make_way({asked, sender_->id(), cfg.rnr_retry, hint()},
-                                    *static_cast<const CompletionQueue*>(cfg.jfc));
+    way_ = wire().make_way({asked, sender()->id(), cfg.rnr_retry, hint()},
+                           *static_cast<const CompletionQueue*>(cfg.jfc));
   }
   return *way_;
 }
 
 RequestPath::Step WirePath::authorize(SendEntry* entry, const WireGrant** grant,
                                       urma_cr_status_t* status) {
-  return RequestPath::authorize(&sender_->implicit_imports(), entry, grant, status);
+  return judged(RequestPath::authorize(&half_->implicit_imports, entry, grant, status), *status);
+}
+
+RequestPath::Step WirePath::judged(Step allowed, urma_cr_status_t status) {
+  if (allowed == Step::kDone && status == URMA_CR_ACK_TIMEOUT_ERR) note_loss();
+  return allowed;
 }
 
 void WirePath::look_up(SendEntry* entry) {
-  sender_->implicit_imports().look_up(entry, target()->id.eid);
+  half_->implicit_imports.look_up(entry, target()->id.eid);
 }
 
 void WirePath::next_begins() { part_ = {}; }
@@ -175,7 +178,7 @@ RequestPath::Step WirePath::move(SendEntry* entry, bool something_follows, uint6
                                local.list()};
     const bool last = !something_follows && entry->moved + local.bytes() == entry->bytes;
     const uint32_t cookie =
-        last ? sender_->queue().index_of(entry) : kFirstPart | next_part_++ % kFirstPart;
+        last ? sender()->queue().index_of(entry) : kFirstPart | next_part_++ % kFirstPart;
     if (!begin(*grant, access, cookie)) return Step::kWait;
     *budget -= std::min(*budget, local.bytes());
     if (last) return launched();
@@ -197,7 +200,7 @@ RequestPath::Step WirePath::atomic(SendEntry* entry, urma_cr_status_t* status) {
   if (write) collect(entry, entry->operand);
   WireAccess access = {entry->kind, entry->opcode, entry->remote_addr, entry->bytes, {}, {}};
   std::copy(std::begin(entry->operand), std::end(entry->operand), access.operand);
-  if (!begin(*grant, access, sender_->queue().index_of(entry))) return Step::kWait;
+  if (!begin(*grant, access, sender()->queue().index_of(entry))) return Step::kWait;
   return launched();
 }
 
@@ -215,9 +218,10 @@ RequestPath::Step WirePath::open(urma_cr_status_t* status) {
                             std::memory_order_relaxed);
     return Step::kInFlight;
   }
-  URMA_LOG_LIMITED(WARNING, "queue {:#x} cannot send to {} {:#x}: {}", sender_->id().id,
+  URMA_LOG_LIMITED(WARNING, "queue {:#x} cannot send to {} {:#x}: {}", sender()->id().id,
                    target_name(target()->type), target()->id.id, answer_text(*answer));
   *status = outcome_of(*answer);
+  note_loss();
   // The next request asks anew; those in flight are reported before.
   way_->close();
   closing_ = true;
@@ -231,7 +235,7 @@ RequestPath::Step WirePath::send_message(SendEntry* entry, MessageKind kind,
   if (entry->solicited) flags |= kSolicited;
   const Outgoing message = {kind, flags, static_cast<uint32_t>(entry->bytes), entry->operand[0],
                             payload};
-  if (!way().send(message, sender_->queue().index_of(entry))) return Step::kWait;
+  if (!way().send(message, sender()->queue().index_of(entry))) return Step::kWait;
   return launched();
 }
 
@@ -243,7 +247,7 @@ RequestPath::Step WirePath::send(SendEntry* entry, urma_cr_status_t* status) {
   IovecList payload;
   Invalidation invalidation;
   if (kind == MessageKind::kSendInvalidate) {
-    invalidation = static_cast<const WireSegment*>(entry->remote)->invalidation();
+    invalidation = entry->remote->invalidation();
     payload.add(reinterpret_cast<uint64_t>(&invalidation), sizeof(invalidation), 0, UINT64_MAX);
   }
   const IovecList own = local_pieces(entry, entry->bytes);
@@ -271,8 +275,9 @@ RequestPath::Step WirePath::write_notify(SendEntry* entry, uint64_t* budget,
   const RemoteAccess value = {&entry->notified, entry->notified_addr, sizeof(uint64_t),
                               URMA_ACCESS_WRITE};
   const WireGrant* grant;
-  const Step allowed =
-      RequestPath::authorize(&sender_->implicit_imports(), value, &asked_notified_, &grant, status);
+  const Step allowed = judged(
+      RequestPath::authorize(&half_->implicit_imports, value, &asked_notified_, &grant, status),
+      *status);
   if (allowed != Step::kInFlight) return allowed;
   const Step written = move(entry, /*something_follows=*/true, budget, status);
   if (written != Step::kDone || *status != URMA_CR_SUCCESS) return written;
@@ -284,7 +289,7 @@ RequestPath::Step WirePath::write_notify(SendEntry* entry, uint64_t* budget,
                              sizeof(uint64_t),
                              {entry->operand[0]},
                              {&local, 1}};
-  if (!begin(*grant, access, sender_->queue().index_of(entry))) return Step::kWait;
+  if (!begin(*grant, access, sender()->queue().index_of(entry))) return Step::kWait;
   return launched();
 }
 

@@ -10,18 +10,24 @@
 
 #include "jetty/request_path.h"
 #include "jetty/wire.h"
+#include "jetty/wire_engine.h"
 
 namespace urma {
 
-class WireSender;
-
+// What derives from it overrides advance().
 class WirePath : public RequestPath {
  public:
-  WirePath(WireSender* sender, RemoteQueue* target, uint32_t hint);
+  // `half` is the sender's.
+  WirePath(Sender* sender, WireHalf* half, RemoteQueue* target, uint32_t hint)
+      : RequestPath(sender, target, hint), half_(half) {}
+  // For a sender over a wire alone.
+  template <typename OwnSender>
+  WirePath(OwnSender* sender, RemoteQueue* target, uint32_t hint)
+      : WirePath(sender, &sender->half(), target, hint) {}
 
   // Not inlined, nor is what they call: a poll is compiled with all its calls inlined, and behind
   // these is a whole network.
-  [[gnu::noinline]] bool advance() override;
+  [[gnu::noinline]] bool advance_way();
   bool has_short_way() const override { return false; }
   [[gnu::noinline]] void flush() override;
   [[gnu::noinline]] void give_up_first() override;
@@ -32,6 +38,8 @@ class WirePath : public RequestPath {
 
  protected:
   void next_begins() override;
+  void look_up(SendEntry* entry) override;
+  WireHalf& half() const { return *half_; }
 
  private:
   // An access of `bytes` bytes that the first request waits for.
@@ -48,9 +56,10 @@ class WirePath : public RequestPath {
   Step write_imm(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
   Step write_notify(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
   bool placed_before(const SendEntry& entry) override;
-  void look_up(SendEntry* entry) override;
 
   Step authorize(SendEntry* entry, const WireGrant** grant, urma_cr_status_t* status);
+  // `allowed`, once a lost owner is noticed.
+  Step judged(Step allowed, urma_cr_status_t status);
   // All of a transfer, part by part. The last part is in flight when the request leaves the line,
   // unless something has to follow it.
   Step move(SendEntry* entry, bool something_follows, uint64_t* budget, urma_cr_status_t* status);
@@ -64,7 +73,13 @@ class WirePath : public RequestPath {
   void take_report(const WireReport& report);
   urma_cr_status_t place(SendEntry* entry, uint64_t expected, const WireReport& report);
 
-  WireSender* const sender_;
+  // The target does not answer, or no longer.
+  void note_loss() {
+    if (half_->has_alternative) give_up();
+  }
+  Wire& wire() const { return half_->engine->wire(); }
+
+  WireHalf* const half_;
   std::unique_ptr<Way> way_;
   Part part_;
   uint32_t next_part_ = 0;
@@ -73,6 +88,13 @@ class WirePath : public RequestPath {
   bool closing_ = false;    // the way ends once everything that it was given is reported
   bool flushing_ = false;   // because of flush()
   bool lost_ = false;       // the target did not answer when it was last asked
+};
+
+// Of a sender over a wire alone.
+class OnlyWirePath : public WirePath {
+ public:
+  using WirePath::WirePath;
+  bool advance() override { return advance_way(); }
 };
 
 }  // namespace urma

@@ -201,7 +201,8 @@ TEST_F(AdminLiveTest, QueuesCountRequests) {
   EXPECT_EQ(queue_of(one, client_.pid(), "jetty", client_ids_.sender), jetty);
   const ToolResult table = admin({"show", "queues", "--pid", text(client_.pid())});
   EXPECT_TRUE(has_line(table.out, "^process " + text(client_.pid()) + " \\(.+\\)$"));
-  EXPECT_TRUE(has_line(table.out, "^device +kind +id +state +mode +fill/depth .* polls$"));
+  EXPECT_TRUE(
+      has_line(table.out, "^device +kind +id +state +mode +fill/depth .* polls +near +far$"));
   EXPECT_TRUE(has_line(table.out, "urma_shm0 +jetty +" + text(client_ids_.sender) + " +READY"));
   EXPECT_TRUE(has_line(table.out, "^jetty [0-9]+: 2 URMA_CR_REM_ACCESS_ABORT_ERR$"));
   exchange_more();

@@ -141,6 +141,24 @@ TEST_F(PeerWatchesTest, AnOwnerThatRefusedAndThenIsMissingIsGone) {
   EXPECT_EQ(service_.timers(), 0U);
 }
 
+TEST_F(PeerWatchesTest, LookNowDoesNotWaitForTheNextLook) {
+  watch(&watcher_, 7);
+  answer(std::nullopt);
+  watches_.look_now(IdKind::kJfr, {}, 8);
+  watches_.look_now(IdKind::kJetty, {}, 7);
+  EXPECT_TRUE(looks_.empty());
+  watches_.look_now(IdKind::kJfr, {}, 7);
+  EXPECT_EQ(service_.timers(), 0U);
+  // It looks already.
+  watches_.look_now(IdKind::kJfr, {}, 7);
+  ASSERT_EQ(looks_.size(), 1U);
+  answer(Owner{kOwner});
+  watches_.look_now(IdKind::kJfr, {}, 7);
+  EXPECT_TRUE(looks_.empty());
+  watches_.lost(kOwner);
+  EXPECT_EQ(watcher_.targets, Targets{7});
+}
+
 TEST_F(PeerWatchesTest, LookAgainFindsWhoHasTheIdNow) {
   watch_found(&watcher_);
   watches_.look_again(kNextOwner);
@@ -300,6 +318,61 @@ TEST_F(PeerWatchesTest, StopEndsAllWatches) {
   watch(&watcher_, 7);
   EXPECT_TRUE(looks_.empty());
   EXPECT_TRUE(watcher_.targets.empty() && waiting.targets.empty() && looking.targets.empty());
+}
+
+struct TwoWaysTest : PeerWatchesTest {
+  TwoWaysTest() {
+    const auto choose = [this](IdKind, const urma_eid_t&, uint32_t) { return chosen_; };
+    watches_.choose_by(choose);
+    others_.choose_by(choose);
+  }
+  std::vector<PeerWatches::OnFound> other_looks_;
+  PeerWatches others_{&service_,
+                      [this](IdKind, const urma_eid_t&, uint32_t id, PeerWatches::OnFound found) {
+                        asked_id_ = id;
+                        other_looks_.push_back(std::move(found));
+                      }};
+  PeerWatches* chosen_ = &watches_;
+};
+
+TEST_F(TwoWaysTest, AWatchMovesToTheWayByWhichItsOwnerCanBeFound) {
+  watch(&watcher_);
+  answer(std::nullopt);
+  chosen_ = &others_;
+  service_.run_for(10 * kMs);
+  EXPECT_TRUE(looks_.empty());
+  ASSERT_EQ(other_looks_.size(), 1U);
+  EXPECT_EQ(asked_id_, 7U);
+  other_looks_.front()(Owner{kOwner});
+  EXPECT_EQ(service_.timers(), 0U);
+  watches_.lost(kOwner);
+  EXPECT_TRUE(watcher_.targets.empty());
+  others_.lost(kOwner);
+  EXPECT_EQ(watcher_.targets, Targets{7});
+}
+
+TEST_F(TwoWaysTest, AWatchedOwnerThatIsFoundByAnotherWayIsGone) {
+  watch_found(&watcher_);
+  chosen_ = &others_;
+  watches_.look_again(kOwner);
+  EXPECT_EQ(watcher_.targets, Targets{7});
+  EXPECT_TRUE(other_looks_.empty());
+  EXPECT_EQ(service_.timers(), 0U);
+}
+
+TEST_F(TwoWaysTest, AWatchThatCannotMoveStaysAndTriesAgain) {
+  watch(&watcher_);
+  answer(std::nullopt);
+  watches_.choose_by(
+      [](IdKind, const urma_eid_t&, uint32_t) -> PeerWatches* { throw std::bad_alloc(); });
+  service_.run_for(10 * kMs);
+  EXPECT_TRUE(looks_.empty());
+  EXPECT_EQ(service_.timers(), 1U);
+  watches_.choose_by([this](IdKind, const urma_eid_t&, uint32_t) { return chosen_; });
+  service_.run_for(kSecond);
+  answer(Owner{kOwner});
+  watches_.lost(kOwner);
+  EXPECT_EQ(watcher_.targets, Targets{7});
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace urma {
@@ -116,6 +117,26 @@ TEST_F(TurnsTest, TheListMayShrink) {
   places_.clear();
   turns_.forget();
   EXPECT_TRUE(take({}).empty());
+}
+
+// One that could always take everything, and a rhythm of calls that are in vain.
+TEST(Alternation, NoRhythmOfCallsPrefersOneOfTwo) {
+  Alternation alternation;
+  int taken[2] = {};
+  int room = 0;
+  const auto take = [&](int which) {
+    return [&, which] {
+      taken[which] += room;
+      return std::exchange(room, 0) != 0;
+    };
+  };
+  for (int round = 0; round < 100; ++round) {
+    room = 4;
+    EXPECT_TRUE(alternation.take(take(0), take(1)));
+    EXPECT_FALSE(alternation.take(take(0), take(1)));
+  }
+  EXPECT_EQ(taken[0], 200);
+  EXPECT_EQ(taken[1], 200);
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ class WatchfulWay final : public Way {
 
 class WatchfulWire final : public Wire {
  public:
-  void start(WireTransport* /*engine*/) override {}
+  void start(WireEngine* /*engine*/) override {}
   void stop() override {}
   std::unique_ptr<Way> make_way(const WayRequest& /*request*/,
                                 const CompletionQueue& jfc) override {

@@ -43,12 +43,15 @@ Json queue_json(const urma_ext_queue_t& queue) {
           {"bytes", queue.bytes},
           {"rnr", queue.rnr},
           {"wakeups", queue.wakeups},
-          {"polls", queue.polls}};
+          {"polls", queue.polls},
+          {"near_ways", queue.near_ways},
+          {"far_ways", queue.far_ways}};
 }
 
 Table queue_table() {
   return Table({"device", "kind", "id", "state", "mode", "fill/depth", "jfc", "jfr", "posts",
-                "refused", "completions", "errors", "bytes", "rnr", "wakeups", "polls"});
+                "refused", "completions", "errors", "bytes", "rnr", "wakeups", "polls", "near",
+                "far"});
 }
 
 std::string number_or_dash(bool known, uint64_t number) {
@@ -72,7 +75,9 @@ std::vector<std::string> queue_row(const urma_ext_queue_t& queue) {
           number_or_dash(!jfc, queue.bytes),
           number_or_dash(!jfc, queue.rnr),
           number_or_dash(jfc, queue.wakeups),
-          number_or_dash(jfc, queue.polls)};
+          number_or_dash(jfc, queue.polls),
+          number_or_dash(!jfc, queue.near_ways),
+          number_or_dash(!jfc, queue.far_ways)};
 }
 
 // The errors and their counts, below the table.

@@ -362,7 +362,11 @@ typedef struct urma_ext_queue {
   uint64_t rnr;
   uint64_t wakeups;  // JFC: events signalled to its JFCE; else 0
   uint64_t polls;    // JFC: calls of urma_poll_jfc; else 0
-  uint64_t reserved[8];
+  // Ways that are open now. JFS, jetty: to peers, by shared memory and by a network; JFR: from
+  // queues of peers to it (RDMA devices do not count them); JFC: 0.
+  uint32_t near_ways;
+  uint32_t far_ways;
+  uint64_t reserved[7];
 } urma_ext_queue_t;
 
 // Lists the active queues of a process, in the order of device, kind and id. The counters of one

@@ -15,12 +15,12 @@ constexpr uint64_t kMaxBytes = 16 << 20;
 // This process, as one that has granted something.
 class Self final : public WireOwner {
  public:
-  explicit Self(const WireTransport* engine) : engine_(engine) {}
+  explicit Self(const WireEngine* engine) : engine_(engine) {}
   bool stands(SegmentRef segment) const override { return engine_->segments().granted(segment); }
   bool gone() const override { return false; }
 
  private:
-  const WireTransport* const engine_;
+  const WireEngine* const engine_;
 };
 
 }  // namespace
@@ -166,7 +166,7 @@ void LoopbackWay::end(bool gone) {
   engine_->take_over();
 }
 
-void LoopbackWire::start(WireTransport* engine) {
+void LoopbackWire::start(WireEngine* engine) {
   engine_ = engine;
   self_ = std::make_shared<Self>(engine);
 }

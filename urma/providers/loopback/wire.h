@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "jetty/wire.h"
-#include "jetty/wire_transport.h"
+#include "jetty/wire_engine.h"
 #include "urma/base/mutex.h"
 
 namespace urma::loopback {
@@ -21,7 +21,7 @@ namespace urma::loopback {
 // What lies between both ends of a way, which both hold it.
 class Pipe final : public WireIncoming {
  public:
-  Pipe(WireTransport* engine, const CompletionQueue* sender_jfc)
+  Pipe(WireEngine* engine, const CompletionQueue* sender_jfc)
       : engine_(engine), sender_jfc_(sender_jfc) {}
 
   // The sending end. put() is false if there is no room.
@@ -55,7 +55,7 @@ class Pipe final : public WireIncoming {
   void close_locked(uint8_t status) URMA_REQUIRES(mutex_);
   bool full() const URMA_REQUIRES(mutex_);
 
-  WireTransport* const engine_;
+  WireEngine* const engine_;
   mutable Mutex mutex_;
   const CompletionQueue* sender_jfc_ URMA_GUARDED_BY(mutex_);  // NULL: nobody waits
   std::optional<Answer> answer_ URMA_GUARDED_BY(mutex_);       // of the owner of the target
@@ -69,7 +69,7 @@ class Pipe final : public WireIncoming {
 
 class LoopbackWay final : public Way {
  public:
-  LoopbackWay(WireTransport* engine, const PeerGrants* grants, const WayRequest& request,
+  LoopbackWay(WireEngine* engine, const PeerGrants* grants, const WayRequest& request,
               const CompletionQueue& jfc)
       : engine_(engine),
         grants_(grants),
@@ -89,7 +89,7 @@ class LoopbackWay final : public Way {
  private:
   void end(bool gone);
 
-  WireTransport* const engine_;
+  WireEngine* const engine_;
   const PeerGrants* const grants_;
   const WayRequest request_;
   const std::shared_ptr<Pipe> pipe_;
@@ -98,7 +98,7 @@ class LoopbackWay final : public Way {
 
 class LoopbackWire final : public Wire {
  public:
-  void start(WireTransport* engine) override;
+  void start(WireEngine* engine) override;
   void stop() override {}
   std::unique_ptr<Way> make_way(const WayRequest& request, const CompletionQueue& jfc) override {
     return std::make_unique<LoopbackWay>(engine_, &grants_, request, jfc);
@@ -110,7 +110,7 @@ class LoopbackWire final : public Wire {
                  std::function<void(Answer, const WireGrant&)> answered) override;
 
  private:
-  WireTransport* engine_ = nullptr;
+  WireEngine* engine_ = nullptr;
   PeerGrants grants_;  // of this process, to itself
   std::shared_ptr<const WireOwner> self_;
 };

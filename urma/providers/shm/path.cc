@@ -138,6 +138,7 @@ void QueuePath::fail_all(urma_cr_status_t status) {
   while (opening_->ring.abandon(&index)) {
     sender_->queue().complete(&sender_->queue().at(index), outcome(status));
   }
+  owner_lost();
   drop_ring();
 }
 
@@ -227,8 +228,7 @@ bool QueuePath::publish(SendEntry* entry) {
   }
   ring.begin(static_cast<uint32_t>(payload));
   if (kind == MessageKind::kSendInvalidate) {
-    const Invalidation invalidation =
-        static_cast<const RemoteSegment*>(entry->remote)->invalidation();
+    const Invalidation invalidation = entry->remote->invalidation();
     ring.append(&invalidation, sizeof(invalidation));
   }
   ring.append(SendQueue::inline_data(entry), entry->inline_bytes);

@@ -45,6 +45,7 @@ class QueuePath : public RequestPath {
   QueuePath(Sender* sender, RemoteQueue* target, uint32_t hint = 0);
   ~QueuePath() override;
 
+  bool is_near() const override { return true; }
   bool advance() override;
   void insist() override;
   void flush() override;
@@ -80,6 +81,8 @@ class QueuePath : public RequestPath {
                            urma_cr_status_t* status);
 
   Step authorize(SendEntry* entry, const Grant** grant, urma_cr_status_t* status);
+  // `allowed`, once a lost owner is noticed.
+  Step judged(Step allowed, urma_cr_status_t status);
   // kInFlight once the owner has taken the ring.
   Step open_ring(urma_cr_status_t* status);
   // Publishes into the ring, which the owner may not have taken yet. False if it has no room.
@@ -97,12 +100,14 @@ class QueuePath : public RequestPath {
   Step await_staged(urma_cr_status_t* status);
   Sender* sender() const { return sender_; }
   void next_begins() override;
+  void look_up(SendEntry* entry) override;
+  // The owner of the target, or of its memory, has refused the ring, or closed it, or is gone.
+  virtual void owner_lost() {}
 
  private:
   Step write_imm(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
   Step write_notify(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
   bool placed_before(const SendEntry& entry) override;
-  void look_up(SendEntry* entry) override;
   void executed(const SendEntry& entry) override;
 
   void reap();

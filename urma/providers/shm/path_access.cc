@@ -25,7 +25,13 @@ char* mapped_for_writing(const Grant& grant, uint64_t addr, uint64_t bytes) {
 
 QueuePath::Step QueuePath::authorize(SendEntry* entry, const Grant** grant,
                                      urma_cr_status_t* status) {
-  return RequestPath::authorize(&sender_->implicit_imports(), entry, grant, status);
+  return judged(RequestPath::authorize(&sender_->implicit_imports(), entry, grant, status),
+                *status);
+}
+
+RequestPath::Step QueuePath::judged(Step allowed, urma_cr_status_t status) {
+  if (allowed == Step::kDone && status == URMA_CR_ACK_TIMEOUT_ERR) owner_lost();
+  return allowed;
 }
 
 QueuePath::Step QueuePath::transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
@@ -79,8 +85,9 @@ QueuePath::Step QueuePath::write_notify(SendEntry* entry, uint64_t* budget,
   const RemoteAccess value = {&entry->notified, entry->notified_addr, sizeof(uint64_t),
                               URMA_ACCESS_WRITE};
   const Grant* grant;
-  const Step allowed =
-      RequestPath::authorize(&sender_->implicit_imports(), value, &asked_notified_, &grant, status);
+  const Step allowed = judged(
+      RequestPath::authorize(&sender_->implicit_imports(), value, &asked_notified_, &grant, status),
+      *status);
   if (allowed != Step::kInFlight) return allowed;
   const Step written = transfer(entry, budget, status);
   if (written != Step::kDone || *status != URMA_CR_SUCCESS) return written;

@@ -53,6 +53,10 @@ void ask_for_ring(Transport* transport, const std::shared_ptr<RingOpening>& open
         transport->link_to(id_kind(asked.target_type), asked.target_eid, asked.target_id);
     if (opening->link == nullptr) {
       transport->log_absence(target_name(asked.target_type), asked.target_id);
+    } else {
+      transport->for_watches([&](PeerWatches* each) {
+        each->look_now(id_kind(asked.target_type), asked.target_eid, asked.target_id);
+      });
     }
     if (opening->link != nullptr && !opening->link->gone()) {
       const std::shared_ptr<const Wakeup> wakeup =
@@ -94,6 +98,7 @@ bool QueuePath::take_answer() {
 urma_cr_status_t QueuePath::refusal() {
   URMA_LOG_LIMITED(WARNING, "queue {:#x} cannot send to {} {:#x}: {}", sender_->id().id,
                    target_name(target()->type), target()->id.id, answer_text(opening_->answer));
+  owner_lost();
   return outcome_of(opening_->answer);
 }
 

@@ -62,9 +62,9 @@ std::optional<Receiver::Step> Receiver::begin_landing(IncomingRing* ring, const 
 
 // The receive is no longer written when this returns.
 void Receiver::end_parts() {
-  if (holding_ == nullptr) return;
-  holding_->pull_memory->staged.reset();
-  holding_->pull_memory->landing.reset();
+  Pull& pull = *static_cast<IncomingRing*>(holding_)->pull_memory;
+  pull.staged.reset();
+  pull.landing.reset();
   holding_ = nullptr;
 }
 

@@ -56,7 +56,7 @@ struct IncomingRing : IncomingWay {
   void copy(const Message& message, uint32_t offset, void* to, uint32_t bytes) const {
     ring.copy_payload(message, offset, to, bytes);
   }
-  static constexpr bool kCopiesAtOnce = true;
+  static constexpr bool kIsNear = true;
   [[gnu::always_inline]] bool copy_at_once(const Message& message, char* to) const {
     if (message.slots != 1 || message.kind == MessageKind::kSendInvalidate) return false;
     ring.copy_slot(message, to);
@@ -93,7 +93,7 @@ struct IncomingRing : IncomingWay {
   std::atomic<bool> lends{true};  // what its messages by reference refer to may be read
 };
 
-class Receiver final : public ReceiveEngine<Receiver, IncomingRing> {
+class Receiver : public ReceiveEngine<Receiver, IncomingRing> {
  public:
   Receiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity, EventSubject* subject,
            Transport* transport);

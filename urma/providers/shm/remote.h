@@ -64,6 +64,7 @@ class RemoteSegment final : public GrantedSegment<Grant> {
   ~RemoteSegment() override;
 
   void unreferenced() override;
+  Invalidation invalidation() const override { return granted_invalidation(); }
   // For a segment that nobody holds, down to mapped_space(). rest() ends what only an import needs.
   void rest();
   // An import again, with its old grant. While nothing of it is mapped, its owner is asked anew now

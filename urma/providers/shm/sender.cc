@@ -41,8 +41,9 @@ void Sender::finish() {
 
 bool Sender::lends_what_fits() {
   ForeignScope scope(lock());
-  return std::any_of(paths().begin(), paths().end(), [](const auto& path) {
-    return static_cast<const QueuePath&>(*path).lends_what_fits();
+  return std::any_of(paths().begin(), paths().end(), [this](const auto& path) {
+    const QueuePath* ring_path = as_ring_path(path.get());
+    return ring_path != nullptr && ring_path->lends_what_fits();
   });
 }
 
@@ -51,7 +52,8 @@ bool Sender::lend(const CopyMessageRequest& asked,
   ForeignScope scope(lock());
   for (const auto& path : paths()) {
     IovecList own;
-    if (!static_cast<QueuePath&>(*path).lent(asked, &own)) continue;
+    QueuePath* ring_path = as_ring_path(path.get());
+    if (ring_path == nullptr || !ring_path->lent(asked, &own)) continue;
     copy(own.list());
     return true;
   }
@@ -124,7 +126,7 @@ urma_status_t Sender::post_rest(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr, Direc
     }
     TargetPath* path = nullptr;
     status = take_in(*wr, &path);
-    if (path != nullptr) go_on(path);
+    if (path != nullptr) go_on_posted(path);
     if (status != URMA_SUCCESS) [[unlikely]] {
       queue().count_refused();
       *bad_wr = wr;
@@ -136,6 +138,10 @@ urma_status_t Sender::post_rest(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr, Direc
 }
 
 urma_status_t Sender::finish_post(urma_status_t status) noexcept {
+  if (ends_later_) [[unlikely]] {
+    ends_later_ = false;
+    end_post();
+  }
   if (queue().armed()) [[unlikely]] {
     queue().announce();
     if (jfc().armed() && !queue().empty()) look_after();
@@ -148,8 +154,7 @@ urma_status_t Sender::finish_post(urma_status_t status) noexcept {
 inline bool Sender::is_simple(const urma_jfs_wr_t& wr) const {
   const urma_target_jetty_t* target = config().trans_mode == URMA_TM_RC ? bound() : wr.tjetty;
   if (target != last_target()) [[unlikely]] {
-    if (target == nullptr || last_path() == nullptr ||
-        short_path()->serial() != static_cast<const RemoteQueue*>(target)->serial) {
+    if (target == nullptr || short_serial() != static_cast<const RemoteQueue*>(target)->serial) {
       return false;
     }
   }

@@ -37,11 +37,20 @@ class Sender : public urma::Sender {
   // Needs the queue's lock.
   ImplicitImports<RemoteSegment>& implicit_imports() { return implicit_imports_; }
 
+ protected:
+  // A path as a path to a ring; NULL if it is another kind.
+  virtual QueuePath* as_ring_path(TargetPath* path) const { return static_cast<QueuePath*>(path); }
+  // Continues with what a post has given to the path, which is not executed by the short way.
+  virtual void go_on_posted(TargetPath* path) URMA_REQUIRES(lock()) { go_on(path); }
+  // The post in which go_on_posted() called end_later() ends.
+  virtual void end_post() URMA_REQUIRES(lock()) {}
+  void end_later() URMA_REQUIRES(lock()) { ends_later_ = true; }
+  std::unique_ptr<TargetPath> make_path(RemoteQueue* target, uint32_t hint) override;
+
  private:
   // After a post.
   [[gnu::noinline]] urma_status_t finish_post(urma_status_t status) noexcept URMA_RELEASE(lock());
   bool lends_what_fits();
-  std::unique_ptr<TargetPath> make_path(RemoteQueue* target, uint32_t hint) override;
   // The result of a request that was to be executed at once. kNot: nothing has happened; kAwaited:
   // it is in flight, and its receiver has to be woken.
   enum class Direct { kNot, kDone, kAwaited };
@@ -70,6 +79,7 @@ class Sender : public urma::Sender {
 
   Transport* const transport_;
   ImplicitImports<RemoteSegment> implicit_imports_;
+  bool ends_later_ URMA_GUARDED_BY(lock()) = false;
 };
 
 }  // namespace urma::shm

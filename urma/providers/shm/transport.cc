@@ -83,6 +83,7 @@ void Transport::stop() {
   kept_segments_.close();
   service().run([this] {
     end_service();
+    service_ends();
     watches_.stop();
     server_.reset();
     for (auto& [slot, link] : links_) link->stop();
@@ -115,7 +116,7 @@ void Transport::await_openings() {
 
 std::shared_ptr<Link> Transport::link_to(IdKind kind, const urma_eid_t& eid, uint32_t id) {
   if (stopped()) return nullptr;
-  const std::optional<uint32_t> slot = runtime().owner_slot(kind, eid, id);
+  const std::optional<uint32_t> slot = owner_slot(kind, eid, id);
   return slot.has_value() ? link_to(*slot) : nullptr;
 }
 
@@ -225,6 +226,14 @@ void Transport::enter(Segment* segment) {
   }
 }
 
+inline RemoteSegment* Transport::take_kept(urma_context_t* ctx, const urma_seg_t& seg,
+                                           urma_token_t token, uint32_t access) {
+  if (seg.attr.bs.dsva == URMA_DSVA_ENABLE) return nullptr;
+  RemoteSegmentRef segment(kept_segments_.take(ctx, seg, token, access));
+  if (segment != nullptr) segment->wake(ctx, seg);
+  return segment.release();
+}
+
 ImportedSegment* Transport::import_segment(urma_context_t* ctx, const urma_seg_t& seg,
                                            urma_token_t token, uint32_t access) {
   RemoteSegmentRef segment = import_memory(ctx, seg, token, access);
@@ -234,18 +243,17 @@ ImportedSegment* Transport::import_segment(urma_context_t* ctx, const urma_seg_t
   return segment.release();
 }
 
+// It has a grant.
+ImportedSegment* Transport::import_kept(urma_context_t* ctx, const urma_seg_t& seg,
+                                        urma_token_t token, uint32_t access) {
+  return take_kept(ctx, seg, token, access);
+}
+
 RemoteSegmentRef Transport::import_memory(urma_context_t* ctx, const urma_seg_t& seg,
                                           urma_token_t token, uint32_t access) {
-  RemoteSegmentRef segment;
-  if (seg.attr.bs.dsva != URMA_DSVA_ENABLE) {
-    segment.reset(kept_segments_.take(ctx, seg, token, access));
-  }
-  if (segment != nullptr) {
-    segment->wake(ctx, seg);
-  } else {
-    segment.reset(new RemoteSegment(this, ctx, seg, token, access));
-  }
-  return segment;
+  RemoteSegment* const kept = take_kept(ctx, seg, token, access);
+  return RemoteSegmentRef(kept != nullptr ? kept
+                                          : new RemoteSegment(this, ctx, seg, token, access));
 }
 
 void Transport::probe(const ProbeTarget& target, std::function<void(Answer)> answered) {
@@ -261,8 +269,8 @@ void Transport::probe(const ProbeTarget& target, std::function<void(Answer)> ans
 void Transport::require_kind(const urma_jetty_id_t& id, urma_target_type_t type) {
   if (type == URMA_JETTY_GROUP || id.id > kMaxChosenId) return;
   const auto other = type == URMA_JFR ? URMA_JETTY : URMA_JFR;
-  if (runtime().owner_slot(id_kind(type), id.eid, id.id).has_value() ||
-      !runtime().owner_slot(id_kind(other), id.eid, id.id).has_value()) {
+  if (owner_slot(id_kind(type), id.eid, id.id).has_value() ||
+      !owner_slot(id_kind(other), id.eid, id.id).has_value()) {
     return;
   }
   fail(URMA_EINVAL, "import: id {:#x} is a {}, not a {}; import it as its own kind", id.id,
@@ -289,6 +297,7 @@ void Transport::unregister(Segment* segment) {
   segments().remove(segment);
   if (segment->granted) tell_peers(segment->ref);
   quiesce();
+  let_go(segment->ref);
   if (opaque_ != nullptr) opaque_->leave(segment);
   // Together with the rest of a peer's invalidation.
   if (segment->pages != 0) pages_->remove(segment->pages);

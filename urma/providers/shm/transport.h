@@ -26,7 +26,7 @@ namespace urma::shm {
 
 class Server;
 
-class Transport final : public DirectoryTransport {
+class Transport : public DirectoryTransport {
  public:
   // `name` distinguishes providers in the runtime directory. Throws Error if the runtime
   // directory or the control socket is not available.
@@ -53,6 +53,10 @@ class Transport final : public DirectoryTransport {
   void opening_begins();
   void opening_ends();
 
+  // The slot of the living process of this directory that owns (EID, id), if any. Any thread.
+  virtual std::optional<uint32_t> owner_slot(IdKind kind, const urma_eid_t& eid, uint32_t id) {
+    return runtime().owner_slot(kind, eid, id);
+  }
   // The link to the owner of (EID, id); NULL if no living process has it. Service thread.
   std::shared_ptr<Link> link_to(IdKind kind, const urma_eid_t& eid, uint32_t id);
   // The same for the process with this slot.
@@ -82,7 +86,18 @@ class Transport final : public DirectoryTransport {
   void lose_connection(const RemoteQueue& target) override;
   std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const override;
 
+ protected:
+  // import_segment() if an earlier import was kept; else NULL.
+  ImportedSegment* import_kept(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
+                               uint32_t access);
+
  private:
+  RemoteSegment* take_kept(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
+                           uint32_t access);
+  // The transport stops: peers are served no more, and the links end next.
+  virtual void service_ends() {}
+  // No queue uses the registration any more, and its memory has not gone back yet.
+  virtual void let_go(SegmentRef /*segment*/) {}
   void await_openings();
   // Tells peers that were granted a registration of its end.
   void tell_peers(SegmentRef ended_ref);

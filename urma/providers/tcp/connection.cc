@@ -56,7 +56,7 @@ Connection::Connection(TcpWire* wire, uint64_t number, std::unique_ptr<Stream> s
       stream_(std::move(stream)),
       in_(kInBytes) {}
 
-WireTransport& Connection::engine() const { return wire_->engine(); }
+WireEngine& Connection::engine() const { return wire_->engine(); }
 
 StreamState Connection::greet(std::string* why) {
   const MutexLock lock(mutex_);

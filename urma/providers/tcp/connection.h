@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "jetty/wire.h"
-#include "jetty/wire_transport.h"
+#include "jetty/wire_engine.h"
 #include "urma/base/clock.h"
 #include "urma/base/mutex.h"
 #include "urma/providers/tcp/carrier.h"
@@ -43,7 +43,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
 
   uint64_t number() const { return number_; }
   bool began() const { return began_; }
-  WireTransport& engine() const;
+  WireEngine& engine() const;
   TcpWire& wire() const { return *wire_; }
   const std::string& who() const { return who_; }
 

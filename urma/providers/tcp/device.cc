@@ -28,7 +28,8 @@ std::vector<std::string> ports_of(const std::vector<HostAddress>& addresses) {
 
 }  // namespace
 
-Device::Device(std::string_view chosen) {
+Device::Device(std::string_view chosen, const char* name, uint32_t first_port)
+    : name_(name), first_port_(first_port) {
   if (chosen == "none") return;
   const HostNetwork network = read_host_network();
   const std::vector<HostAddress> addresses = choose_addresses(network, chosen);
@@ -38,7 +39,7 @@ Device::Device(std::string_view chosen) {
   }
   for (const HostAddress& address : addresses) eids_.push_back(address.eid);
   ports_ = ports_of(addresses);
-  attr_ = software_device(kDeviceName, static_cast<uint32_t>(eids_.size()));
+  attr_ = software_device(name_, static_cast<uint32_t>(eids_.size()));
   attr_.port_cnt = static_cast<uint8_t>(ports_.size());
   for (size_t i = 0; i < ports_.size(); ++i) {
     running_.push_back(network.running(ports_[i]));
@@ -82,7 +83,7 @@ void Device::look() {
     const bool has = network.has(eids_[i]);
     if (has == has_eid_[i]) continue;
     has_eid_[i] = has;
-    URMA_LOG(INFO, "EID {} of {}, {}, {}", i, kDeviceName, text_of(eids_[i]),
+    URMA_LOG(INFO, "EID {} of {}, {}, {}", i, name_, text_of(eids_[i]),
              has ? "is back" : "has gone");
     changed_(URMA_EVENT_EID_CHANGE, i);
   }
@@ -90,11 +91,11 @@ void Device::look() {
 
 void Device::port_changed(uint32_t port, bool running) {
   running_[port] = running;
-  URMA_LOG(INFO, "port {} of {}, {}, is {}", port, kDeviceName, ports_[port],
-           running ? "up" : "down");
+  const uint32_t number = first_port_ + port;
+  URMA_LOG(INFO, "port {} of {}, {}, is {}", number, name_, ports_[port], running ? "up" : "down");
   // Queries after the event agree with it.
-  registry_->set_port_state(kDeviceName, port, running ? URMA_PORT_ACTIVE : URMA_PORT_DOWN);
-  changed_(running ? URMA_EVENT_PORT_ACTIVE : URMA_EVENT_PORT_DOWN, port);
+  registry_->set_port_state(name_, number, running ? URMA_PORT_ACTIVE : URMA_PORT_DOWN);
+  changed_(running ? URMA_EVENT_PORT_ACTIVE : URMA_EVENT_PORT_DOWN, number);
 }
 
 }  // namespace urma::tcp

@@ -24,7 +24,9 @@ class Device {
 
   // The addresses that URMA_TCP_DEVICES selects; without EIDs if it says none, or if it is empty
   // and the host has no address. Throws Error if nothing matches it.
-  explicit Device(std::string_view chosen);
+  //
+  // `name` is that of a device whose ports from `first_port` on are these.
+  explicit Device(std::string_view chosen, const char* name = kDeviceName, uint32_t first_port = 0);
   ~Device() { unwatch(); }
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -42,6 +44,8 @@ class Device {
   void look();
   void port_changed(uint32_t port, bool running);
 
+  const char* const name_;
+  const uint32_t first_port_;
   std::vector<urma_eid_t> eids_;
   std::vector<std::string> ports_;  // interfaces
   urma_device_attr_t attr_ = {};

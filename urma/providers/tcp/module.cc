@@ -1,44 +1,23 @@
 // SPDX-License-Identifier: MIT
 //
 // The tcp provider as a module: its registration, its device, and its contexts.
-#include <charconv>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "jetty/context.h"
 #include "jetty/device_events.h"
 #include "jetty/mishaps.h"
 #include "jetty/ops.h"
 #include "jetty/wire_transport.h"
-#include "urma/base/error.h"
 #include "urma/base/host.h"
 #include "urma/base/provider_module.h"
 #include "urma/providers/tcp/device.h"
+#include "urma/providers/tcp/settings.h"
 #include "urma/providers/tcp/socket_carrier.h"
-#include "urma/providers/tcp/trust.h"
 #include "urma/providers/tcp/wire.h"
 
 namespace urma::tcp {
 namespace {
-
-constexpr PortRange kPorts = {20000, 28191};
-
-PortRange parse_ports(const std::string& text) {
-  if (text.empty()) return kPorts;
-  unsigned first = 0;
-  unsigned last = 0;
-  const char* const end = text.data() + text.size();
-  auto read = std::from_chars(text.data(), end, first);
-  last = first;
-  if (read.ec == std::errc() && read.ptr != end && *read.ptr == '-') {
-    read = std::from_chars(read.ptr + 1, end, last);
-  }
-  if (read.ec != std::errc() || read.ptr != end || first == 0 || last < first || last > 65535) {
-    fail(URMA_EINVAL, "URMA_TCP_PORT={}: give one port, or low-high, of 1 to 65535", text);
-  }
-  return {static_cast<uint16_t>(first), static_cast<uint16_t>(last)};
-}
 
 urma_ops_t context_ops;
 
@@ -65,33 +44,26 @@ class Network {
   Network& operator=(const Network&) = delete;
 
   urma_context_t* open_context(urma_device_t* dev, uint32_t eid_index) {
-    wire_.open([this] { return make_carrier(); });
-    auto context = std::make_unique<Context>(&engine_, device_.attr(), dev, eid_index);
-    context->ops = &context_ops;
-    events_.add(&context->events());
-    mishaps_.begin();
+    wire_.open([this] {
+      return make_socket_carrier(carrier_config(*host()->settings, device_.eids(), ports_));
+    });
     device_.watch(
         host()->service, host()->registry,
         [this](urma_async_event_type_t type, uint32_t element) { events_.raise(type, element); });
+    auto context = std::make_unique<Context>(&engine_, device_.attr(), dev, eid_index);
+    context->ops = &context_ops;
+    // The last that can fail: it keeps a pointer to the context.
+    events_.add(&context->events());
+    // They may raise events at once.
+    mishaps_.begin();
     return context.release();
   }
   void leave(Context* context) { events_.remove(&context->events()); }
 
  private:
-  std::unique_ptr<Carrier> make_carrier() const {
-    CarrierConfig config;
-    config.addresses = device_.eids();
-    config.first_port = ports_.first;
-    config.last_port = ports_.last;
-    config.timeout_ms = timeout_ms_;
-    read_trust(*host()->settings, &config);
-    return make_socket_carrier(config);
-  }
-
   Device& device_;
-  const PortRange ports_ = parse_ports(host()->settings->text("URMA_TCP_PORT"));
-  const uint64_t timeout_ms_ = host()->settings->number("URMA_TCP_TIMEOUT_MS");
-  TcpWire wire_{device_.eids(), ports_, host()->runtime()->nonce(), timeout_ms_};
+  const PortRange ports_ = port_range(*host()->settings);
+  TcpWire wire_{device_.eids(), ports_, host()->runtime()->nonce(), timeout_ms(*host()->settings)};
   WireTransport engine_{*host(), &wire_, kMaxTransfer};
   DeviceEvents events_;
   Mishaps mishaps_{kDeviceName, &engine_, host()->registry, &events_};

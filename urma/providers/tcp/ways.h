@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "jetty/wire.h"
-#include "jetty/wire_transport.h"
+#include "jetty/wire_engine.h"
 #include "urma/base/mutex.h"
 #include "urma/providers/tcp/messages.h"
 #include "urma/providers/tcp/outbox.h"
@@ -28,7 +28,7 @@ class TcpWire;
 // What a send queue has sent by one way, and what its connections report about that.
 class SendingEnd {
  public:
-  SendingEnd(WireTransport* engine, const CompletionQueue* jfc) : engine_(engine), jfc_(jfc) {}
+  SendingEnd(WireEngine* engine, const CompletionQueue* jfc) : engine_(engine), jfc_(jfc) {}
 
   // Called by the queue.
   bool reap(WireReport* report);
@@ -92,7 +92,7 @@ class SendingEnd {
   void end(urma_cr_status_t status) URMA_REQUIRES(mutex_);
   void end_oldest(urma_cr_status_t status) URMA_REQUIRES(mutex_);
 
-  WireTransport* const engine_;
+  WireEngine* const engine_;
   mutable Mutex mutex_;
   const CompletionQueue* jfc_ URMA_GUARDED_BY(mutex_);  // NULL: no reports
   std::deque<WireReport> reports_ URMA_GUARDED_BY(mutex_);

@@ -82,7 +82,7 @@ TcpWire::TcpWire(std::vector<urma_eid_t> eids, const PortRange& ports, uint64_t 
   if (!sockets_.valid()) fail_errno(URMA_ENOMEM, "making an epoll descriptor");
 }
 
-void TcpWire::start(WireTransport* engine) {
+void TcpWire::start(WireEngine* engine) {
   engine_ = engine;
   watches_.emplace(&service(), [this](IdKind kind, const urma_eid_t& eid, uint32_t id,
                                       PeerWatches::OnFound found) {
@@ -97,10 +97,16 @@ void TcpWire::start(WireTransport* engine) {
 void TcpWire::open(const std::function<std::unique_ptr<Carrier>()>& make) {
   service().run([&] {
     if (carrier_ != nullptr || stopped_) return;
-    carrier_ = make();
+    std::unique_ptr<Carrier> carrier = make();
+    service().watch(carrier->fd(), EPOLLIN, [this](uint32_t) { accept(); });
+    try {
+      service().watch(sockets_.get(), EPOLLIN, [this](uint32_t) { serve(); });
+    } catch (...) {
+      service().unwatch(carrier->fd());
+      throw;
+    }
+    carrier_ = std::move(carrier);
     names_.start(carrier_.get());
-    service().watch(carrier_->fd(), EPOLLIN, [this](uint32_t) { accept(); });
-    service().watch(sockets_.get(), EPOLLIN, [this](uint32_t) { serve(); });
   });
 }
 
@@ -485,7 +491,9 @@ void TcpWire::look_again(const Id& key) {
 void TcpWire::end_search(const Id& key, Answer answer, const Ref& connection) {
   auto search = searches_.extract(key);
   if (search.empty()) return;
-  for (const OnFound& told : search.mapped().told) told(answer, connection);
+  const Search& ended = search.mapped();
+  for (const OnFound& told : ended.told) told(answer, connection);
+  if (connection != nullptr) watches_->look_now(ended.kind, ended.eid, ended.id);
 }
 
 void TcpWire::probe(const ProbeTarget& target, std::function<void(Answer)> answered) {
@@ -618,7 +626,8 @@ void TcpWire::serve() {
 }
 
 void TcpWire::begin_spinning() {
-  if (spinning_.exchange(true)) return;
+  // Without a network there are no sockets to look at.
+  if (carrier_ == nullptr || spinning_.exchange(true)) return;
   service().rewatch(sockets_.get(), 0);
   polls_seen_ = polls_.load(std::memory_order_relaxed);
   ticks_ = ticks_without_polls_ = 0;

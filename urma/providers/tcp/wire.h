@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "jetty/wire.h"
-#include "jetty/wire_transport.h"
+#include "jetty/wire_engine.h"
 #include "urma/base/fd.h"
 #include "urma/base/mutex.h"
 #include "urma/providers/tcp/carrier.h"
@@ -42,10 +42,12 @@ class TcpWire final : public Wire {
   // Before the first queue: peers can reach this process from now on. Throws Error.
   void open(const std::function<std::unique_ptr<Carrier>()>& make);
 
-  WireTransport& engine() const { return *engine_; }
+  WireEngine& engine() const { return *engine_; }
+  // Before open(), nothing may be claimed.
+  PortNames& port_names() { return names_.claims(); }
 
   // Wire
-  void start(WireTransport* engine) override;
+  void start(WireEngine* engine) override;
   WireNames* names() override { return &names_; }
   void stop() override;
   std::unique_ptr<Way> make_way(const WayRequest& request, const CompletionQueue& jfc) override {
@@ -164,7 +166,7 @@ class TcpWire final : public Wire {
 
   const uint64_t timeout_ns_;
   Names names_;
-  WireTransport* engine_ = nullptr;
+  WireEngine* engine_ = nullptr;
   std::unique_ptr<Carrier> carrier_;
   const Fd sockets_;  // epoll, over the open ones
 

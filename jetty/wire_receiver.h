@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+//
+// The receiving half of a JFR over a wire, alone or on top of another kind of ways.
+#ifndef JETTY_WIRE_RECEIVER_H_
+#define JETTY_WIRE_RECEIVER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "jetty/receive_engine.h"
+#include "jetty/wire.h"
+#include "jetty/wire_engine.h"
+
+namespace urma {
+
+// `Base` is MessageReceiver, or the receiver over ways of another kind.
+template <typename Base>
+class WireReceiverOver final : public ReceiveEngine<WireReceiverOver<Base>, WireIncoming, Base> {
+  using Engine = ReceiveEngine<WireReceiverOver<Base>, WireIncoming, Base>;
+
+ public:
+  // `args` are those of `Base`.
+  template <typename... Args>
+  explicit WireReceiverOver(Wire* wire, Args&&... args)
+      : Engine(std::forward<Args>(args)...), wire_(wire) {}
+
+  int collect(CompletionQueue* poller, int count, urma_cr_t* cr) override
+      URMA_REQUIRES(poller->poll_lock()) {
+    // Past the engine of the wire, without ways of it. NOLINTBEGIN(bugprone-parent-virtual-call)
+    if (Engine::kStacked && !this->busy()) [[likely]]
+      return Base::collect(poller, count, cr);
+    // NOLINTEND(bugprone-parent-virtual-call)
+    wire_->progress();
+    return Engine::collect(poller, count, cr);
+  }
+  // A wire has none of its own.
+  CompletionSource::PollAlone poll_alone() const override {
+    return Engine::kStacked ? Engine::poll_source : nullptr;
+  }
+  bool move_for(CompletionQueue* waiter, bool just_armed) override {
+    if (just_armed) wire_->asleep();
+    // The same. NOLINTNEXTLINE(bugprone-parent-virtual-call)
+    if (Engine::kStacked && !this->busy()) return Base::move_for(waiter, just_armed);
+    wire_->progress();
+    return Engine::move_for(waiter, just_armed);
+  }
+
+ private:
+  friend Engine;
+  using Engine::holding_;
+  using Engine::lock_;
+  using Engine::posted_;
+  using typename Engine::Step;
+
+  std::optional<Step> begin_parts(WireIncoming* way, const Message& message, ReceiveEntry* entry,
+                                  urma_cr_status_t local, Poll* /*poll*/) URMA_REQUIRES(lock_) {
+    if (!is_announced(message) || local != URMA_CR_SUCCESS) return std::nullopt;
+    holding_ = way;
+    way->begin_parts(ReceiveQueue::pieces(entry));
+    return Step::kMoved;
+  }
+  Step go_on(WireIncoming* way, Poll* poll) URMA_REQUIRES(lock_);
+  void end_parts() URMA_REQUIRES(lock_) {
+    static_cast<WireIncoming*>(holding_)->end_parts();
+    holding_ = nullptr;
+  }
+
+  Wire* const wire_;
+};
+
+template <typename Base>
+auto WireReceiverOver<Base>::go_on(WireIncoming* way, Poll* poll) -> Step {
+  Message message;
+  const auto landing = way->landed();
+  if (way->peek(&message) != Peek::kMessage) return this->end_abandoned(way);
+  if (landing == WireIncoming::Landing::kComing) {
+    // Acquire pairs with the release in IncomingWay::abandon.
+    const bool abandoned = way->abandoned.load(std::memory_order_acquire);
+    return abandoned ? this->end_abandoned(way) : Step::kBlocked;
+  }
+  ReceiveEntry* entry = posted_.front();
+  end_parts();
+  const bool whole = landing == WireIncoming::Landing::kWhole;
+  const urma_cr_status_t local = whole ? this->check(entry, message) : URMA_CR_LOC_ACCESS_ERR;
+  if (local != URMA_CR_SUCCESS) {
+    this->log_failure(*way, message, entry, local);
+  } else if (message.kind == MessageKind::kSendInvalidate &&
+             !this->invalidate(way->who(), message, invalidation_of(*way, message))) {
+    way->consume(message, URMA_CR_REM_ACCESS_ABORT_ERR);
+    return Step::kMoved;
+  }
+  this->finish(way, message, entry, local, static_cast<uint8_t>(this->remote_status(local)), poll);
+  return Step::kMoved;
+}
+
+using WireReceiver = WireReceiverOver<MessageReceiver>;
+
+}  // namespace urma
+
+#endif  // JETTY_WIRE_RECEIVER_H_
