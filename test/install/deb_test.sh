@@ -66,7 +66,8 @@ expect_files libfabric-urma < <(
 )
 expect_files liburma-verbs <<<"${libdir}/urma/liburma-verbs.so"
 expect_files liburma-rocm <<<"${libdir}/urma/liburma-rocm.so"
-expect_files liburma-tcp <<<"${libdir}/urma/liburma-tcp.so"
+expect_files liburma-tcp <<<"${libdir}/urma/liburma-bond.so
+${libdir}/urma/liburma-tcp.so"
 expect_files python3-urma < <(
   echo usr/lib/python3/dist-packages/urma/_abi.py
   (cd python/urma && printf 'usr/lib/python3/dist-packages/urma/%s\n' *.py py.typed)

@@ -63,7 +63,8 @@ expect_files liburma < <(
 )
 expect_files liburma-verbs <<<"${libdir}/urma/liburma-verbs.so"
 expect_files liburma-rocm <<<"${libdir}/urma/liburma-rocm.so"
-expect_files liburma-tcp <<<"${libdir}/urma/liburma-tcp.so"
+expect_files liburma-tcp <<<"${libdir}/urma/liburma-bond.so
+${libdir}/urma/liburma-tcp.so"
 expect_files libfabric-urma < <(
   echo "${libdir}/libfabric/liburma-fi.so"
   pages 7 | grep /fi_urma

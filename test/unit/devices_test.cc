@@ -42,8 +42,9 @@ class DevicesTest : public testing::Test {
   }
   ~DevicesTest() override {
     urma_uninit();
-    for (const char* name : {"URMA_RUNTIME_DIR", "URMA_PROVIDER_PATH", "URMA_SYSFS_ROOT",
-                             "URMA_TEST_FAIL_UNINIT", "URMA_TEST_EXPLAIN", "URMA_DEVICE_ALIAS"}) {
+    for (const char* name :
+         {"URMA_RUNTIME_DIR", "URMA_PROVIDER_PATH", "URMA_SYSFS_ROOT", "URMA_TEST_FAIL_UNINIT",
+          "URMA_TEST_EXPLAIN", "URMA_DEVICE_ALIAS", "URMA_BOND"}) {
       ::unsetenv(name);
     }
     fs::remove_all(root_);
@@ -342,12 +343,16 @@ TEST(AliasesTest, OneExistsByDefault) {
     EXPECT_EQ(aliases.size(), text[0] == '\0' ? 1u : 2u);
     EXPECT_EQ(aliases[0].name, "bonding_dev_0");
     EXPECT_EQ(aliases[0].device, "urma_shm0");
-    EXPECT_FALSE(aliases[0].asked_for);
-    EXPECT_TRUE(text[0] == '\0' || aliases[1].asked_for);
+    EXPECT_EQ(aliases[0].setting, nullptr);
+    EXPECT_TRUE(text[0] == '\0' || aliases[1].setting != nullptr);
   }
   EXPECT_TRUE(parse_aliases(" - ").empty());
   EXPECT_EQ(parse_aliases("bonding_dev_0=x").size(), 1u);
   EXPECT_EQ(parse_aliases("bonding_dev_0=x")[0].device, "x");
+  EXPECT_EQ(parse_aliases("")[0].device, "urma_shm0");
+  EXPECT_EQ(parse_aliases("", "net0")[0].device, "urma_bond0");
+  EXPECT_EQ(parse_aliases("bonding_dev_0=x", "net0")[0].device, "x");
+  EXPECT_TRUE(parse_aliases("-", "net0").empty());
 }
 
 TEST_F(DevicesTest, AliasIsTheSameDeviceUnderAnotherName) {
@@ -394,6 +399,12 @@ void keep_alias_line(int /*level*/, char* line) {
   if (std::strstr(line, "URMA_DEVICE_ALIAS") != nullptr) alias_lines.emplace_back(line);
 }
 
+std::vector<std::string> kept_lines;
+
+void keep_line(int level, char* line) {
+  if (level <= URMA_VLOG_LEVEL_WARNING) kept_lines.emplace_back(line);
+}
+
 TEST_F(DevicesTest, EachBadAliasIsNamedOnce) {
   use_own();
   ::setenv("URMA_DEVICE_ALIAS", "urma_test0=other,x=nothing,good=urma_test0,nonsense", 1);
@@ -407,6 +418,38 @@ TEST_F(DevicesTest, EachBadAliasIsNamedOnce) {
   EXPECT_NE(alias_lines[1].find("urma_test0=other"), std::string::npos);
   EXPECT_NE(alias_lines[2].find("x=nothing"), std::string::npos);
   EXPECT_EQ(device_names().back(), "good");
+}
+
+// A module of this name, and none of its devices, nor a word of it.
+TEST_F(DevicesTest, TheBondedDeviceIsLoadedOnRequest) {
+  use_foreign();
+  use_module("liburma-test.so", "liburma-bond.so");
+  ASSERT_EQ(urma_init(nullptr), URMA_SUCCESS);
+  EXPECT_TRUE(device_names().empty());
+  EXPECT_EQ(device_table().providers().size(), 1u);
+  EXPECT_TRUE(loader().skipped().empty());
+  EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
+  ::setenv("URMA_BOND", "net0", 1);
+  ASSERT_EQ(urma_init(nullptr), URMA_SUCCESS);
+  EXPECT_EQ(device_names(), (std::vector<std::string>{"urma_test0"}));
+  EXPECT_EQ(device_table().providers().size(), 2u);
+}
+
+TEST_F(DevicesTest, ALineSaysThatTheBondedDeviceIsMissing) {
+  use_own();
+  ::setenv("URMA_BOND", "net0", 1);
+  ASSERT_EQ(urma_register_log_func(keep_line), URMA_SUCCESS);
+  for (const char* alias : {"", "bonding_dev_0=urma_test0", "-"}) {
+    ::setenv("URMA_DEVICE_ALIAS", alias, 1);
+    kept_lines.clear();
+    EXPECT_EQ(urma_init(nullptr), URMA_SUCCESS);
+    EXPECT_EQ(kept_lines.size(), alias[0] == '\0' ? 1u : 0u);
+    for (const auto& line : kept_lines) {
+      EXPECT_NE(line.find("URMA_BOND: bonding_dev_0=urma_bond0"), std::string::npos) << line;
+    }
+    EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
+  }
+  EXPECT_EQ(urma_unregister_log_func(), URMA_SUCCESS);
 }
 
 TEST_F(DevicesTest, AliasExistsWithItsDevice) {

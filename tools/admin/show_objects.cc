@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/admin/show_objects.h"
 
-#include <cstring>
+#include <string>
 
 #include "third_party/fmt/format.h"
 #include "tools/admin/library.h"
@@ -70,8 +70,9 @@ Report show_objects(const Options& options) {
   if (options.what.empty()) {
     Report report = show_devices(options);
     const Library library;
-    // Only this provider has any: other processes need not be asked.
-    const bool any = std::strcmp(library.device(options.device).further.provider, "tcp") == 0;
+    // Only these providers have any: other processes need not be asked.
+    const std::string provider = library.device(options.device).further.provider;
+    const bool any = provider == "tcp" || provider == "bond";
     if (any) add_streams(options, &report);
     return report;
   }

@@ -2,6 +2,7 @@
 #include "urma/core/process/aliases.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "urma/base/log.h"
 #include "urma_types.h"
@@ -19,13 +20,17 @@ bool is_name(std::string_view text) { return !text.empty() && text.size() < URMA
 
 constexpr char kOwnAlias[] = "bonding_dev_0";
 constexpr char kOwnDevice[] = "urma_shm0";
+constexpr char kBondDevice[] = "urma_bond0";
 
 }  // namespace
 
-std::vector<Alias> parse_aliases(std::string_view text) {
-  std::vector<Alias> aliases = {{kOwnAlias, kOwnDevice, false}};
+std::vector<Alias> parse_aliases(std::string_view text, std::string_view bond) {
+  const bool bonded = bond != "none";
+  std::vector<Alias> aliases = {
+      {kOwnAlias, bonded ? kBondDevice : kOwnDevice, bonded ? "URMA_BOND" : nullptr}};
+  bool has_own = true;
   const auto drop_own = [&] {
-    std::erase_if(aliases, [](const Alias& alias) { return !alias.asked_for; });
+    if (std::exchange(has_own, false)) aliases.erase(aliases.begin());
   };
   while (!text.empty()) {
     const auto entry = trimmed(text.substr(0, text.find(',')));

@@ -13,13 +13,14 @@ namespace urma::core {
 struct Alias {
   std::string name;
   std::string device;
-  bool asked_for = true;  // false: it exists by default; no log line if it cannot
+  // That asks for it, for log lines. NULL: it exists by default, and no line says that it cannot.
+  const char* setting = "URMA_DEVICE_ALIAS";
 };
 
-// bonding_dev_0 over urma_shm0, then the entries of URMA_DEVICE_ALIAS, "name=device,name2=device2".
-// An entry "-", or one with its name, removes the first. Logs one line for each invalid entry; the
-// others count.
-std::vector<Alias> parse_aliases(std::string_view text);
+// bonding_dev_0 over urma_shm0, or over urma_bond0 if `bond` (URMA_BOND) names a network; then the
+// entries of URMA_DEVICE_ALIAS, "name=device,name2=device2". An entry "-", or one with its name,
+// removes the first. Logs one line for each invalid entry; the others count.
+std::vector<Alias> parse_aliases(std::string_view text, std::string_view bond = "none");
 
 // The name of the provider of aggregated devices.
 inline constexpr char kAggregatingProvider[] = "ub_agg";

@@ -139,7 +139,8 @@ void start(urma_init_attr_t* conf) {
   }
   self.devices.init_providers(conf);
   self.devices.rescan();
-  self.devices.set_aliases(parse_aliases(settings().text("URMA_DEVICE_ALIAS")));
+  self.devices.set_aliases(
+      parse_aliases(settings().text("URMA_DEVICE_ALIAS"), settings().text("URMA_BOND")));
   log_devices();
   show_devices();
   trace::start(settings().text("URMA_TRACE"), &self.service);

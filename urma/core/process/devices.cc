@@ -197,7 +197,7 @@ void DeviceTable::set_aliases(std::vector<Alias> aliases) {
   // A log callback may ask for devices, so no line is written under the lock.
   std::vector<std::string> complaints;
   add_aliases(std::move(aliases), &complaints);
-  for (const auto& line : complaints) URMA_LOG(WARNING, "URMA_DEVICE_ALIAS: {}", line);
+  for (const auto& line : complaints) URMA_LOG(WARNING, "{}", line);
 }
 
 void DeviceTable::add_aliases(std::vector<Alias> aliases, std::vector<std::string>* complaints) {
@@ -205,16 +205,17 @@ void DeviceTable::add_aliases(std::vector<Alias> aliases, std::vector<std::strin
   aliases_ = std::move(aliases);
   std::erase_if(aliases_, [&](const Alias& alias) URMA_REQUIRES(mutex_) {
     const bool taken = named(alias.name) != nullptr;
-    if (!alias.asked_for) {
+    if (alias.setting == nullptr) {
       // The default alias: no log line.
     } else if (taken) {
-      complaints->push_back(urma::format("{}={} is left out: device {} exists; choose another name",
-                                         alias.name, alias.device, alias.name));
+      complaints->push_back(
+          urma::format("{}: {}={} is left out: device {} exists; choose another name",
+                       alias.setting, alias.name, alias.device, alias.name));
     } else if (named(alias.device) == nullptr) {
       complaints->push_back(
-          urma::format("{}={} has no effect until there is a device {}; see urma_get_device_list "
-                       "for the names",
-                       alias.name, alias.device, alias.device));
+          urma::format("{}: {}={} has no effect until there is a device {}; see "
+                       "urma_get_device_list for the names",
+                       alias.setting, alias.name, alias.device, alias.device));
     }
     if (!taken) add_alias(alias);
     return taken;
@@ -232,16 +233,12 @@ urma_provider_ops_t* DeviceTable::match(const SysfsDevice& device) const {
 }
 
 void DeviceTable::rescan() {
-  std::vector<std::string> hidden;
-  look_again(&hidden);
-  for (const auto& name : hidden) {
-    URMA_LOG(WARNING,
-             "URMA_DEVICE_ALIAS: {} is hidden by a new device of that name; choose another name",
-             name);
-  }
+  std::vector<std::string> complaints;
+  look_again(&complaints);
+  for (const auto& line : complaints) URMA_LOG(WARNING, "{}", line);
 }
 
-void DeviceTable::look_again(std::vector<std::string>* hidden) {
+void DeviceTable::look_again(std::vector<std::string>* complaints) {
   const auto found = list_sysfs_devices(host()->settings->text("URMA_SYSFS_ROOT"));
   const MutexLock lock(mutex_);
   for (auto& entry : devices_) {
@@ -266,16 +263,20 @@ void DeviceTable::look_again(std::vector<std::string>* hidden) {
   for (auto& entry : devices_) {
     if (entry->base == nullptr) continue;
     const bool shown = !has_device(entry->device.name);
-    if (entry->present && !shown && asked_for(entry->device.name)) {
-      hidden->push_back(entry->device.name);
+    const char* setting = asking_for(entry->device.name);
+    if (entry->present && !shown && setting != nullptr) {
+      complaints->push_back(
+          urma::format("{}: {} is hidden by a new device of that name; choose another name",
+                       setting, entry->device.name));
     }
     entry->present = shown;
   }
 }
 
-bool DeviceTable::asked_for(const std::string& name) const {
-  return std::any_of(aliases_.begin(), aliases_.end(),
-                     [&](const Alias& alias) { return alias.asked_for && alias.name == name; });
+const char* DeviceTable::asking_for(const std::string& name) const {
+  const auto alias = std::find_if(aliases_.begin(), aliases_.end(),
+                                  [&](const Alias& known) { return known.name == name; });
+  return alias == aliases_.end() ? nullptr : alias->setting;
 }
 
 bool DeviceTable::has_device(const std::string& name) const {

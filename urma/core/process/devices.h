@@ -124,13 +124,13 @@ class DeviceTable final : public Registry {
   // Its EIDs with the provider's indexes.
   std::vector<urma_eid_info_t> provider_eids(const urma_device_t* device) const
       URMA_REQUIRES(mutex_);
-  // rescan() without log lines: *hidden gets the aliases that a device of their name hides from now
-  // on.
-  void look_again(std::vector<std::string>* hidden);
+  // rescan() without log lines: *complaints gets one for each alias that a device of its name hides
+  // from now on.
+  void look_again(std::vector<std::string>* complaints);
   // Whether there is a device of this name now that is not an alias.
   bool has_device(const std::string& name) const URMA_REQUIRES(mutex_);
-  // Whether the setting has an alias of this name.
-  bool asked_for(const std::string& name) const URMA_REQUIRES(mutex_);
+  // The setting that asks for an alias of this name; NULL: none does.
+  const char* asking_for(const std::string& name) const URMA_REQUIRES(mutex_);
   urma_sysfs_dev* named(const std::string& name) const URMA_REQUIRES(mutex_);
   void add_alias(const Alias& alias) URMA_REQUIRES(mutex_);
   void add_aliases(std::vector<Alias> aliases, std::vector<std::string>* complaints);

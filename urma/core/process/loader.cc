@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr char kModulePrefix[] = "liburma";
 constexpr char kDefaultModule[] = "/liburma-shm.so";
+constexpr char kBondModule[] = "/liburma-bond.so";
 
 std::string find_library_path() {
   Dl_info info{};
@@ -105,7 +106,10 @@ void Loader::load_dir(const std::string& dir, const urma_host* table) {
   std::sort(paths.begin(), paths.end(), [](const std::string& a, const std::string& b) {
     return std::pair(!a.ends_with(kDefaultModule), a) < std::pair(!b.ends_with(kDefaultModule), b);
   });
+  const bool bonded = host()->settings->text("URMA_BOND") != "none";
   for (const auto& path : paths) {
+    // It holds the code of two other modules: nothing of it is in a process that does not want it.
+    if (!bonded && path.ends_with(kBondModule)) continue;
     const auto real = fs::canonical(path, error);
     if (error) {
       skip(path, error.message());

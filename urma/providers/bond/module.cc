@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+//
+// The bond provider as a module: a device whose processes meet by shared memory or by the network.
+// It is loaded only where URMA_BOND asks for it.
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "jetty/context.h"
+#include "jetty/device_events.h"
+#include "jetty/device_limits.h"
+#include "jetty/faulty.h"
+#include "jetty/mishaps.h"
+#include "jetty/ops.h"
+#include "urma/base/error.h"
+#include "urma/base/host.h"
+#include "urma/base/log.h"
+#include "urma/base/provider_module.h"
+#include "urma/providers/bond/ids.h"
+#include "urma/providers/bond/sender.h"
+#include "urma/providers/bond/transport.h"
+#include "urma/providers/shm/peer.h"
+#include "urma/providers/tcp/device.h"
+#include "urma/providers/tcp/settings.h"
+#include "urma/providers/tcp/wire.h"
+
+namespace urma::bond {
+namespace {
+
+urma_ops_t context_ops;
+
+// The port of shared memory, then those of the network.
+constexpr uint32_t kNetworkPort = 1;
+
+// Peers of this directory need none: the device exists all the same.
+tcp::Device find_network() {
+  try {
+    return tcp::Device(host()->settings->text("URMA_TCP_DEVICES"), kDeviceName, kNetworkPort);
+  } catch (const Error& error) {
+    URMA_LOG(WARNING, "{} reaches only the processes of its runtime directory: {}", kDeviceName,
+             error.what());
+  }
+  return tcp::Device("none", kDeviceName, kNetworkPort);
+}
+
+class Bond {
+ public:
+  explicit Bond(urma_provider_ops_t* ops) {
+    DeviceDescription device = {kDeviceName, URMA_TRANSPORT_UB, attr_, &eid_, 1, &transport_};
+    device.ports = &mishaps_;
+    host()->registry->add_device(ops, device);
+    context_ops = make_ops("bond");
+    if (transport_.faults() != nullptr) {
+      add_faulty_post_ops<Sender, NearPath, Receiver>(&context_ops);
+    } else {
+      add_post_ops<Sender, Receiver>(&context_ops);
+    }
+  }
+  ~Bond() {
+    network_.unwatch();
+    transport_.stop();
+  }
+  Bond(const Bond&) = delete;
+  Bond& operator=(const Bond&) = delete;
+
+  const urma_device_attr_t& attr() const { return attr_; }
+
+  urma_context_t* open_context(urma_device_t* dev, uint32_t eid_index) {
+    start();
+    if (has_network()) watch_network();
+    auto context = std::make_unique<Context>(&transport_, attr_, dev, eid_index);
+    context->ops = &context_ops;
+    // The last that can fail: it keeps a pointer to the context.
+    events_.add(&context->events());
+    // They may raise events at once.
+    mishaps_.begin();
+    return context.release();
+  }
+  void leave(Context* context) { events_.remove(&context->events()); }
+
+ private:
+  bool has_network() const { return !network_.eids().empty(); }
+  const urma_eid_t& own_eid() const {
+    return has_network() ? network_.eids().front() : host()->runtime()->all_eids().back();
+  }
+  urma_device_attr_t make_attr() const;
+  void start();
+  std::unique_ptr<tcp::Carrier> make_carrier();
+  void watch_network();
+
+  tcp::Device network_ = find_network();
+  const urma_eid_t eid_ = own_eid();
+  const urma_device_attr_t attr_ = make_attr();
+  const PortRange ports_ = tcp::port_range(*host()->settings);
+  tcp::TcpWire wire_{network_.eids(), ports_, host()->runtime()->nonce(),
+                     tcp::timeout_ms(*host()->settings)};
+  Ids ids_{host()->runtime(), eid_, has_network() ? &wire_.port_names() : nullptr};
+  bool started_ = false;  // on the service thread
+  shm::ProcessVmCopy copy_;
+  Transport transport_{*host(), &copy_, eid_, &wire_, &ids_};
+  DeviceEvents events_;
+  Mishaps mishaps_{kDeviceName, &transport_, host()->registry, &events_};
+};
+
+urma_device_attr_t Bond::make_attr() const {
+  urma_device_attr_t attr = software_device(kDeviceName, 1);
+  const urma_device_attr_t& far = network_.attr();
+  for (uint32_t i = 0; i < far.port_cnt && attr.port_cnt < MAX_PORT_CNT; ++i) {
+    attr.port_attr[attr.port_cnt++] = far.port_attr[i];
+  }
+  return attr;
+}
+
+// Peers can reach this process from now on.
+void Bond::start() {
+  if (has_network()) return wire_.open([this] { return make_carrier(); });
+  host()->service->run([this] {
+    if (started_) return;
+    ids_.start(/*number=*/0);
+    started_ = true;
+  });
+}
+
+// Its port is the number of this process in the directory, too. A process that shares the directory
+// and lives in another network may have it.
+std::unique_ptr<tcp::Carrier> Bond::make_carrier() {
+  tcp::CarrierConfig config = tcp::carrier_config(*host()->settings, network_.eids(), ports_);
+  for (;;) {
+    std::unique_ptr<tcp::Carrier> carrier = tcp::make_socket_carrier(config);
+    if (ids_.start(carrier->port())) return carrier;
+    if (carrier->port() >= config.last_port) {
+      fail(URMA_FAIL,
+           "processes of {} have all ports of {}-{}, or ids with these numbers; give more by "
+           "URMA_TCP_PORT, or another "
+           "URMA_RUNTIME_DIR",
+           host()->runtime()->path(), ports_.first, ports_.last);
+    }
+    config.first_port = static_cast<uint16_t>(carrier->port() + 1);
+  }
+}
+
+// What becomes of its addresses is nothing to peers of this directory. The network may have one
+// port more than there is room for.
+void Bond::watch_network() {
+  network_.watch(host()->service, host()->registry,
+                 [this](urma_async_event_type_t type, uint32_t element) {
+                   if (type != URMA_EVENT_EID_CHANGE && element < attr_.port_cnt)
+                     events_.raise(type, element);
+                 });
+}
+
+class Provider {
+ public:
+  static constexpr char kName[] = "bond";
+
+  explicit Provider(urma_provider_ops_t* ops) : bond_(ops) {}
+
+  static bool has_devices() { return true; }
+  const urma_device_attr_t& attr_of(const urma_device_t& /*dev*/) const { return bond_.attr(); }
+  static size_t eids_of(const urma_device_t& /*dev*/) { return 1; }
+  urma_context_t* open_context(urma_device_t* dev, uint32_t eid_index) {
+    return bond_.open_context(dev, eid_index);
+  }
+  static void close_context(Provider* provider, urma_context_t* ctx) {
+    auto* context = static_cast<Context*>(ctx);
+    if (provider != nullptr) provider->bond_.leave(context);
+    delete context;
+  }
+
+ private:
+  Bond bond_;
+};
+
+}  // namespace
+}  // namespace urma::bond
+
+extern "C" __attribute__((visibility("default"))) int urma_module_entry(uint32_t version,
+                                                                        const urma_host* host) {
+  return urma::Module<urma::bond::Provider>::enter(version, host);
+}
