@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "test/process/endpoint.h"
@@ -19,7 +20,10 @@ inline constexpr size_t kAnyPacket = 128;
 
 // Devices whose peers are processes on one machine.
 inline bool is_shared_memory(const urma_context_t* ctx) {
-  for (const char* prefix : {"urma_shm", "urma_rocm", "urma_hsa"}) {
+  // Peers of the bonded device in another directory are reached by the network.
+  const char* const bond =
+      std::getenv("URMA_PEER_DIRECTORY") == nullptr ? "bonding_dev" : "urma_shm";
+  for (const char* prefix : {"urma_shm", "urma_rocm", "urma_hsa", bond}) {
     if (std::strncmp(ctx->dev->name, prefix, std::strlen(prefix)) == 0) return true;
   }
   return false;

@@ -43,7 +43,10 @@ urma_jfs_wr_t request(urma_opcode_t opcode, urma_target_jetty_t* queue, uint64_t
 
 bool over_shared_memory() {
   const char* name = std::getenv("URMA_DEVICE");
-  return name == nullptr || std::strncmp(name, "urma_shm", std::strlen("urma_shm")) == 0;
+  if (name == nullptr) return true;
+  // Peers of the bonded device in another directory are reached by the network.
+  if (std::string(name) == "bonding_dev_0") return std::getenv("URMA_PEER_DIRECTORY") == nullptr;
+  return std::strncmp(name, "urma_shm", std::strlen("urma_shm")) == 0;
 }
 
 urma_device_t* find_device() {
@@ -65,13 +68,14 @@ DeviceTraits traits_of(const urma_context_t* ctx) {
   EXPECT_EQ(urma_ext_query_device(ctx->dev, &further), URMA_SUCCESS);
   const std::string provider = ctx->dev->ops->name;
   const bool verbs = provider == "verbs";
-  DeviceTraits traits = {.maps = !verbs && provider != "tcp",
-                         .max_atomic = attr.dev_cap.max_cas_size,
-                         .max_datagram = SIZE_MAX,
-                         .modes = attr.dev_cap.trans_mode,
-                         .immediates = further.immediate != 0,
-                         .ordered = !verbs,
-                         .reconnects = !verbs};
+  DeviceTraits traits = {
+      .maps = !verbs && provider != "tcp" && std::getenv("URMA_PEER_DIRECTORY") == nullptr,
+      .max_atomic = attr.dev_cap.max_cas_size,
+      .max_datagram = SIZE_MAX,
+      .modes = attr.dev_cap.trans_mode,
+      .immediates = further.immediate != 0,
+      .ordered = !verbs,
+      .reconnects = !verbs};
   EXPECT_TRUE(traits.immediates || !traits.maps);
   if (verbs) {
     const auto steps = static_cast<uint32_t>(attr.port_attr[0].active_mtu) - URMA_MTU_256;

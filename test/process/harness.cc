@@ -30,6 +30,14 @@
 #endif
 
 namespace urma_test {
+
+void live_in(const std::string& directory) {
+  const std::string path = std::string(std::getenv("URMA_RUNTIME_DIR")) + "/" + directory;
+  std::filesystem::create_directory(path);
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  ::setenv("URMA_RUNTIME_DIR", path.c_str(), 1);
+}
+
 namespace {
 
 constexpr seconds kChannelLimit{20};
@@ -73,6 +81,7 @@ bool is_peer(const std::string& name) {
 }
 
 // URMA_PEER_DEVICE and URMA_PEER_EID_INDEX replace the variables of the child itself. The child may
+// have another runtime directory, inside that of the test, and may
 // also run in another network namespace, as on another host.
 void choose_device_of_peers() {
   constexpr std::pair<const char*, const char*> kSettings[] = {
@@ -80,6 +89,7 @@ void choose_device_of_peers() {
   for (const auto& [theirs, own] : kSettings) {
     if (const char* value = std::getenv(theirs)) ::setenv(own, value, 1);
   }
+  if (const char* directory = std::getenv("URMA_PEER_DIRECTORY")) live_in(directory);
   if (const char* network = std::getenv("URMA_PEER_NETWORK")) {
     const int fd = ::open(network, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || ::setns(fd, CLONE_NEWNET) != 0) fail_with_errno(network);

@@ -69,6 +69,10 @@ class Channel {
   int fd_ = -1;
 };
 
+// For a child that has not started the library: its runtime directory is this one inside that of
+// the test.
+void live_in(const std::string& directory);
+
 using Body = std::function<void(Channel&)>;
 
 // The name of a child that only queries the device; it takes no part in the test.
@@ -81,6 +85,7 @@ inline constexpr char kInquirer[] = "inquirer";
 // and children of the same name as the first, so that two processes talk from one device to
 // another. URMA_PEER_EID_INDEX replaces URMA_EID_INDEX in the same children. URMA_PEER_NETWORK
 // names the file of a network namespace; these children then run in it, as on another host.
+// With URMA_PEER_DIRECTORY they live_in() that directory.
 class Child {
  public:
   Child(std::string name, const Body& body);

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT
+//
+// Peers of the bonded device that start late, end, and start again elsewhere: the way to a peer is
+// chosen anew once it has been lost.
+#include <poll.h>
+
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "test/process/endpoint.h"
+#include "test/process/harness.h"
+#include "urma_ext.h"
+
+namespace urma_test {
+namespace {
+
+constexpr uint32_t kId = 17;      // of the owner
+constexpr uint32_t kUserId = 18;  // in mode RC
+
+uint32_t connections() {
+  std::array<urma_ext_connection_t, 16> list;
+  auto count = static_cast<uint32_t>(list.size());
+  EXPECT_EQ(urma_ext_query_connections(0, list.data(), &count), URMA_SUCCESS);
+  return count;
+}
+
+Config owner_config(urma_transport_mode_t mode = URMA_TM_RM) {
+  Config config;
+  config.mode = mode;
+  config.id = kId;
+  return config;
+}
+
+// Has the id and receives one message; then waits to be killed, or for the channel.
+std::unique_ptr<Child> start_owner(const std::string& directory,
+                                   urma_transport_mode_t mode = URMA_TM_RM) {
+  auto child = std::make_unique<Child>("owner", [=](Channel& channel) {
+    live_in(directory);
+    std::array<char, 64> memory = {};
+    Endpoint endpoint(owner_config(mode));
+    const Closing closing(endpoint);
+    if (mode == URMA_TM_RC)
+      endpoint.bind(endpoint.import(QueueId{endpoint.ctx->eid, kUserId, kNoToken, true}));
+    urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
+    endpoint.post_receive(segment, memory.data(), memory.size());
+    channel.send(offer_of(endpoint, segment));
+    EXPECT_EQ(wait_for(endpoint.receive_jfc).status, URMA_CR_SUCCESS);
+    channel.sync();
+    channel.sync();
+  });
+  return child;
+}
+
+// A process that sends to whoever has the id, in the directory "one".
+class User {
+ public:
+  explicit User(urma_transport_mode_t mode = URMA_TM_RM) {
+    live_in("one");
+    Config config;
+    config.mode = mode;
+    if (mode == URMA_TM_RC) config.id = kUserId;
+    endpoint_ = std::make_unique<Endpoint>(config);
+    segment_ = endpoint_->add(memory_.data(), memory_.size());
+    queue_ = endpoint_->import(QueueId{endpoint_->ctx->eid, kId, kNoToken, true});
+    if (mode == URMA_TM_RC) endpoint_->bind(queue_);
+  }
+  ~User() {
+    if (endpoint_->wants_closing()) endpoint_->close();
+  }
+
+  void post() {
+    sge_ = piece(segment_, memory_.data(), 8);
+    endpoint_->post(send_request(queue_, &sge_));
+  }
+  urma_cr_status_t wait() { return wait_for(endpoint_->send_jfc).status; }
+  urma_cr_status_t send() {
+    post();
+    return wait();
+  }
+  // Until it has arrived: nobody tells when the network knows that a peer has gone.
+  void send_until_received() {
+    const auto deadline = Clock::now() + patience(seconds(15));
+    while (send() != URMA_CR_SUCCESS) ASSERT_LT(Clock::now(), deadline);
+  }
+  void expect_peer_lost() {
+    const milliseconds wait = patience(seconds(15));
+    pollfd waited = {endpoint_->ctx->async_fd, POLLIN, 0};
+    ASSERT_EQ(::poll(&waited, 1, static_cast<int>(wait.count())), 1);
+    urma_async_event_t event = {};
+    ASSERT_EQ(urma_get_async_event(endpoint_->ctx, &event), URMA_SUCCESS);
+    EXPECT_EQ(event.event_type, URMA_EVENT_JETTY_ERR);
+    EXPECT_EQ(event.element.jetty, endpoint_->jetty);
+    urma_ack_async_event(&event);
+  }
+  // Of a WRITE to what an owner has offered.
+  urma_cr_status_t write(const Offer& offer) {
+    if (remote_ == nullptr) remote_ = endpoint_->import(offer.segment);
+    sge_ = piece(segment_, memory_.data(), 8);
+    there_ = piece(remote_, offer.segment.va, 8);
+    endpoint_->post(write_request(queue_, &sge_, &there_));
+    return wait();
+  }
+
+ private:
+  std::array<char, 64> memory_ = {};
+  std::unique_ptr<Endpoint> endpoint_;
+  urma_target_seg_t* segment_;
+  urma_target_jetty_t* queue_;
+  urma_target_seg_t* remote_ = nullptr;
+  urma_sge_t sge_;
+  urma_sge_t there_;
+};
+
+void finish(Child* owner) {
+  owner->channel().sync();
+  owner->channel().sync();
+  owner->expect_success();
+}
+
+struct PeersTest : ProcessTest {
+  // The user tries before there is an owner, and again when there is one.
+  static void start_late(const std::string& directory, uint32_t streams) {
+    Child user("user", [=](Channel& channel) {
+      User here;
+      EXPECT_EQ(here.send(), URMA_CR_ACK_TIMEOUT_ERR);
+      channel.sync();
+      const auto offer = channel.receive<Offer>();
+      here.send_until_received();
+      EXPECT_EQ(here.write(offer), URMA_CR_SUCCESS);
+      EXPECT_EQ(connections(), streams);
+      channel.sync();
+    });
+    user.channel().sync();
+    const std::unique_ptr<Child> owner = start_owner(directory);
+    user.channel().send(owner->channel().receive<Offer>());
+    owner->channel().sync();
+    user.channel().sync();
+    user.expect_success();
+    owner->channel().sync();
+    owner->expect_success();
+  }
+
+  // A jetty in mode RC whose peer starts after the bind, and is killed: it learns of the loss.
+  static void lose_late(const std::string& directory) {
+    Child user("user", [=](Channel& channel) {
+      User here(URMA_TM_RC);
+      channel.sync();
+      channel.receive<Offer>();
+      here.send_until_received();
+      channel.sync();
+      here.expect_peer_lost();
+    });
+    user.channel().sync();
+    const std::unique_ptr<Child> owner = start_owner(directory, URMA_TM_RC);
+    user.channel().send(owner->channel().receive<Offer>());
+    owner->channel().sync();
+    user.channel().sync();
+    owner->kill();
+    user.expect_success();
+  }
+
+  // The owner is killed while a message waits for a receive, and starts again.
+  static void start_again(const std::string& first, const std::string& then) {
+    std::unique_ptr<Child> owner = start_owner(first);
+    owner->channel().receive<Offer>();
+    Child user("user", [=](Channel& channel) {
+      User here;
+      EXPECT_EQ(here.send(), URMA_CR_SUCCESS);
+      here.post();
+      channel.sync();
+      EXPECT_EQ(here.wait(), URMA_CR_ACK_TIMEOUT_ERR);
+      channel.sync();
+      channel.sync();
+      here.send_until_received();
+      channel.sync();
+    });
+    owner->channel().sync();
+    user.channel().sync();
+    owner->kill();
+    user.channel().sync();
+    owner = start_owner(then);
+    owner->channel().receive<Offer>();
+    user.channel().sync();
+    user.channel().sync();
+    user.expect_success();
+    finish(owner.get());
+  }
+};
+
+// A process of this directory has the id there for another device, and the bonded device as well.
+TEST_F(PeersTest, AnIdOfAnotherDeviceIsNotThatOfThePeer) {
+  Child stranger("stranger", [](Channel& channel) {
+    live_in("one");
+    ::setenv("URMA_DEVICE_ALIAS", "bonding_dev_1=urma_shm0", 1);
+    ::setenv("URMA_DEVICE", "bonding_dev_1", 1);
+    Endpoint endpoint(owner_config());
+    const Closing closing(endpoint);
+    char name[] = "bonding_dev_0";
+    urma_device_t* device = urma_get_device_by_name(name);
+    ASSERT_NE(device, nullptr);
+    urma_context_t* bonded = urma_create_context(device, 0);
+    ASSERT_NE(bonded, nullptr);
+    channel.sync();
+    channel.sync();
+    EXPECT_EQ(urma_delete_context(bonded), URMA_SUCCESS);
+  });
+  stranger.channel().sync();
+  const std::unique_ptr<Child> owner = start_owner("other");
+  owner->channel().receive<Offer>();
+  Child user("user", [](Channel&) {
+    User here;
+    EXPECT_EQ(here.send(), URMA_CR_SUCCESS);
+    EXPECT_EQ(connections(), 1U);
+  });
+  user.expect_success();
+  finish(owner.get());
+  stranger.channel().sync();
+  stranger.expect_success();
+}
+
+TEST_F(PeersTest, ANearPeerMayStartLate) { start_late("one", 0); }
+
+TEST_F(PeersTest, AFarPeerMayStartLate) { start_late("other", 1); }
+
+TEST_F(PeersTest, TheLossOfANearPeerThatStartedLateIsReported) { lose_late("one"); }
+
+TEST_F(PeersTest, TheLossOfAFarPeerThatStartedLateIsReported) { lose_late("other"); }
+
+TEST_F(PeersTest, ANearPeerMayStartAgain) { start_again("one", "one"); }
+
+TEST_F(PeersTest, AFarPeerMayStartAgain) { start_again("other", "other"); }
+
+TEST_F(PeersTest, ANearPeerMayStartAgainElsewhere) { start_again("one", "other"); }
+
+TEST_F(PeersTest, AFarPeerMayStartAgainHere) { start_again("other", "one"); }
+
+}  // namespace
+}  // namespace urma_test
