@@ -7,8 +7,11 @@
 //
 // FENCED: publishers fence, as they do if no one can enter the process barrier, or on RDMA devices.
 // Else the arming thread has the kernel fence for them.
+// MIXED: the second peer is behind a network: what comes from it is published by a thread that
+// fences by itself (WireEngine::arrived), and on whose processor no barrier is relied upon.
 // Each of these removes a part of the rules, and must be detected:
 //   NO_BARRIER: the arming thread only fences itself, and the others do not
+//   NO_FENCE: MIXED, and that thread does not fence
 //   LOOK_FIRST: the arming thread checks the queue before it stores the bell
 //   NO_LOOK: the arming thread does not check the queue
 //   NO_JANITOR: no one handles what dead processes have left
@@ -46,6 +49,12 @@ active [PEERS] proctype Peer() {
       sent++;
 #ifdef FENCED
       kept_messages[me] == 0;
+#endif
+#if defined(MIXED) && !defined(NO_FENCE)
+      if
+      :: me == 1 -> kept_messages[me] == 0
+      :: else
+      fi;
 #endif
       // SYNC(bell)
       if
@@ -102,9 +111,12 @@ active proctype Waiter() {
     d_step { armed = true; kept_armed = false }
 #ifndef FENCED
     d_step {
-      messages = messages + kept_messages[0] + kept_messages[1];
+      messages = messages + kept_messages[0];
       kept_messages[0] = 0;
+#ifndef MIXED
+      messages = messages + kept_messages[1];
       kept_messages[1] = 0
+#endif
     }
 #endif
 #else
