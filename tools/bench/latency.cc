@@ -247,6 +247,8 @@ Measure one_sided(const std::string& name, void (*prepare)(OneSided&),
 std::vector<Measure> latency_measures() {
   constexpr SessionOptions kRc = {.mode = URMA_TM_RC};
   constexpr SessionOptions kNet = {.device = kNetwork};
+  constexpr SessionOptions kNear = {.device = kBonded};
+  constexpr SessionOptions kFar = {.device = kBonded, .apart = true};
   constexpr Target kPolling = Target::kPolling;
   const std::string tcp = "TCP round trip";
   const std::string asleep = "TCP round trip, asleep";
@@ -269,6 +271,15 @@ std::vector<Measure> latency_measures() {
                 asleep),
       one_sided("net fetch-add latency, asleep", prepare_add, check_add, kNet, Target::kAsleep,
                 asleep),
+      ping_pong<WriteEnd>("bond write latency", kNear, kRoundTrips, 2, "write latency, RM"),
+      ping_pong<SendEnd>("bond send latency", kNear, kRoundTrips, 2, "send latency, RM"),
+      one_sided("bond fetch-add latency", prepare_add, check_add, kNear, Target::kAsleep,
+                "fetch-add latency"),
+      ping_pong<SendEnd>("bond send latency, far", kFar, kRoundTrips, 2, "net send latency"),
+      one_sided("bond write latency, far", prepare_write, check_nothing, kFar, kPolling,
+                "net write latency"),
+      one_sided("bond fetch-add latency, far", prepare_add, check_add, kFar, kPolling,
+                "net fetch-add latency"),
   };
 }
 

@@ -117,10 +117,27 @@ std::vector<Row> network_rows() {
   };
 }
 
+// Over bonding_dev_0: peers of one runtime directory, and of two.
+std::vector<Row> bond_rows() {
+  return {
+      {"bond write latency", "bond: write 8 B", Unit::kTime, {"write latency, RM"}, 1.05},
+      {"bond send latency", "bond: send 8 B", Unit::kTime, {"send latency, RM"}, 1.05},
+      {"bond fetch-add latency", "bond: fetch-add 8 B", Unit::kTime, {"fetch-add latency"}, 1.05},
+      {"bond send latency, far", "bond: send 8 B, far", Unit::kTime, {"net send latency"}, 1.05},
+      {"bond write latency, far", "bond: write 8 B, far", Unit::kTime, {"net write latency"}, 1.05},
+      {"bond fetch-add latency, far",
+       "bond: fetch-add 8 B, far",
+       Unit::kTime,
+       {"net fetch-add latency"},
+       1.05},
+  };
+}
+
 const std::vector<Row>& rows() {
   static const std::vector<Row> kRows = [] {
     std::vector<Row> all = fixed_rows();
     for (Row& row : network_rows()) all.push_back(std::move(row));
+    for (Row& row : bond_rows()) all.push_back(std::move(row));
     for (const ScaleRow& row : scale_rows()) {
       all.push_back({row.figure, row.title, Unit::kMessages, {row.beside}});
     }

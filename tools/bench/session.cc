@@ -3,8 +3,11 @@
 
 #include <dlfcn.h>
 #include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <string_view>
 #include <vector>
 
 #include "urma_ext.h"
@@ -46,6 +49,20 @@ urma_device_t* find_device(const char* name) {
   urma_device_t* first = list[0];
   urma_free_device_list(list);
   return first;
+}
+
+// Before the library starts. The name of the device.
+const char* choose_device(Channel& peer, const SessionOptions& options) {
+  if (options.device != nullptr && options.device == std::string_view(kBonded)) {
+    ::setenv("URMA_BOND", "net0", /*overwrite=*/1);
+  }
+  const pid_t self = ::getpid();
+  if (options.apart && peer.swap(self) < self) {
+    const char* const common = ::getenv("URMA_RUNTIME_DIR");
+    require(common != nullptr, "set URMA_RUNTIME_DIR; the other directory is made in it");
+    ::setenv("URMA_RUNTIME_DIR", (std::string(common) + "/apart").c_str(), /*overwrite=*/1);
+  }
+  return options.device;
 }
 
 urma_jfs_cfg_t send_config(urma_transport_mode_t mode, urma_jfc_t* jfc) {
@@ -136,7 +153,7 @@ std::string why_not_mapped(const urma_target_seg_t& import) {
 }
 
 Session::Session(Channel& peer, const SessionOptions& options)
-    : device_(options.device), memory_(make_memory(options.bytes)) {
+    : device_(choose_device(peer, options)), memory_(make_memory(options.bytes)) {
   create_queues(options);
   local_ = register_memory(device_, memory_.get(), options.bytes);
   connect(peer, options);

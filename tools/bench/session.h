@@ -33,8 +33,9 @@ using Memory = std::unique_ptr<char, decltype(&::free)>;
 // Throws a Failure if the call `what` failed.
 void ok(urma_status_t status, const char* what);
 
-// The device of any two hosts.
+// The device of any two hosts, and the one that joins it with shared memory.
 inline constexpr char kNetwork[] = "urma_net0";
+inline constexpr char kBonded[] = "bonding_dev_0";
 
 // The library, started, with a context on the device of this name; NULL: the one that URMA_DEVICE
 // names, else the first one.
@@ -72,6 +73,7 @@ struct SessionOptions {
   bool events = false;      // arrivals have an event channel
   size_t bytes = 64 << 10;  // of memory at each side
   const char* device = nullptr;
+  bool apart = false;  // the processes have different runtime directories
 };
 
 // A lock_free jetty, connected to that of the other process, which makes an equal Session.
