@@ -18,6 +18,7 @@ dev_on_built() {
     mkdir -p "${source}/$(dirname "${file}")"
     cp -rL "${file}" "${source}/$(dirname "${file}")"
   done
+  [[ ! -e tools/dev/portable.sh ]] || cp -L tools/dev/portable.sh "${source}/tools/dev"
   mkdir -p "${source}/examples"
   cp -L examples/{*.c,*.cc,*.h,Makefile,README.md,demo.sh} "${source}/examples"
   chmod -R u+w "${source}"
@@ -30,7 +31,7 @@ case "\$*" in
   query*//:all*) cat "${tools}/libraries" ;;
   query*//tools/*) cat "${tools}/programs" ;;
   query*//examples/*) cat "${tools}/examples" ;;
-  "info bazel-bin"*) echo "${built}" ;;
+  "info "*bazel-bin*) echo "${built}" ;;
 esac
 END
   cat >"${tools}/dpkg-query" <<'END'
