@@ -5,19 +5,35 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 
 namespace urma_test {
 namespace {
+
+// Called once, when this process removes a device's first file.
+std::function<void()> at_first_removal;
+
+bool is_of_a_device(int folder) {
+  char path[PATH_MAX] = "";
+  const std::string link = "/proc/self/fd/" + std::to_string(folder);
+  return ::readlink(link.c_str(), path, sizeof(path) - 1) > 0 &&
+         std::strstr(path, "/ubcore/") != nullptr;
+}
 
 class DeviceFilesTest : public ProcessTest {
  protected:
@@ -141,6 +157,70 @@ TEST_F(DeviceFilesTest, OfAKilledProcessEndWithTheNextOne) {
   EXPECT_FALSE(there());
 }
 
+// A process that stays where it removes the first file, as on a busy disk, until it is told to go
+// on.
+void slow_to_remove(Channel& test) {
+  at_first_removal = [&test] {
+    test.sync();
+    test.sync();
+  };
+}
+
+TEST_F(DeviceFilesTest, AProcessStartsWhileTheLastOneRemovesThem) {
+  Child ending("ending", [](Channel& test) {
+    slow_to_remove(test);
+    OwnedEndpoint endpoint;
+  });
+  ending.channel().sync();
+  Child next("next", user);
+  next.channel().sync();
+  EXPECT_TRUE(there());
+  ending.channel().sync();
+  ending.expect_success();
+  EXPECT_TRUE(there());
+  next.channel().sync();
+  next.expect_success();
+  EXPECT_FALSE(std::filesystem::exists(runtime_dir() + "/class"));
+}
+
+TEST_F(DeviceFilesTest, AProcessStartsWhileAnotherRemovesThoseOfAKilledOne) {
+  Child killed("killed", user);
+  killed.channel().sync();
+  killed.kill();
+  Child slow("slow", [](Channel& test) {
+    slow_to_remove(test);
+    OwnedEndpoint endpoint;
+    test.sync();
+  });
+  slow.channel().sync();
+  Child next("next", user);
+  next.channel().sync();
+  EXPECT_TRUE(there());
+  slow.channel().sync();
+  slow.channel().sync();
+  slow.expect_success();
+  EXPECT_TRUE(there());
+  next.channel().sync();
+  next.expect_success();
+  EXPECT_FALSE(std::filesystem::exists(runtime_dir() + "/class"));
+}
+
+TEST_F(DeviceFilesTest, OfAProcessKilledAsItRemovesThemEndWithTheNextOne) {
+  Child ending("ending", [](Channel& test) {
+    slow_to_remove(test);
+    OwnedEndpoint endpoint;
+  });
+  ending.channel().sync();
+  ending.kill();
+  EXPECT_GT(runtime_entries().size(), 2u);
+  Child next("next", user);
+  next.channel().sync();
+  EXPECT_TRUE(there());
+  next.channel().sync();
+  next.expect_success();
+  EXPECT_EQ(runtime_entries(), (std::vector<std::string>{"eids", "ids"}));
+}
+
 // Two processes; the port is down when one of them starts.
 TEST_F(DeviceFilesTest, PortStateCanBeWritten) {
   run_two(
@@ -178,3 +258,13 @@ TEST_F(DeviceFilesTest, PortStateCanBeWritten) {
 
 }  // namespace
 }  // namespace urma_test
+
+// Stands before the one of the C library, which removes with it what is in a folder.
+extern "C" __attribute__((visibility("default"))) int unlinkat(int folder, const char* name,
+                                                               int flags) noexcept {
+  using urma_test::at_first_removal;
+  if (at_first_removal && urma_test::is_of_a_device(folder)) {
+    std::exchange(at_first_removal, nullptr)();
+  }
+  return static_cast<int>(::syscall(SYS_unlinkat, folder, name, flags));
+}

@@ -20,8 +20,8 @@
 namespace urma::core {
 namespace {
 
-// A process that cleans up holds the folder for some milliseconds.
-constexpr int kTries = 200;
+// A process that cleans up locks the folder for one rename, which waits only for a busy disk.
+constexpr int kTries = 2000;
 constexpr timespec kBetweenTries{0, 1'000'000};
 constexpr mode_t kGroupFolder = 02770;
 
@@ -46,12 +46,9 @@ bool same_folder(const Fd& fd, const std::string& path) {
          opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
 }
 
-void remove_inside(const std::string& path) {
+bool is_empty(const std::string& path) {
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
-    std::error_code ignored;
-    std::filesystem::remove_all(entry.path(), ignored);
-  }
+  return std::filesystem::is_empty(path, error);
 }
 
 void write_file(const std::string& path, const AttributeFile& file) {
@@ -81,7 +78,11 @@ void read_port(const std::string& file, uint32_t port, PortControl* control) {
 
 DeviceFiles::DeviceFiles(Janitor& janitor, const std::string& runtime_path, uint32_t slot,
                          const std::vector<ShownDevice>& devices)
-    : janitor_(janitor), path_(runtime_path + "/class"), slot_(slot) {
+    : janitor_(janitor),
+      path_(runtime_path + "/class"),
+      // A name of the slot, so that others remove it if this process is killed.
+      away_(urma::format("{}/{}.class", runtime_path, slot)),
+      slot_(slot) {
   for (int i = 0; !try_hold(); ++i) {
     if (i == kTries) fail(URMA_FAIL, "{} stays locked by a process that is ending", path_);
     ::nanosleep(&kBetweenTries, nullptr);
@@ -91,22 +92,35 @@ DeviceFiles::DeviceFiles(Janitor& janitor, const std::string& runtime_path, uint
   watch(devices);
 }
 
-// Holds the folder. Empties it first if no other process holds it: its content is then stale. False
-// if another process is emptying it.
+// Holds the folder. False if another process is just moving it away. What is in a folder that no
+// other process holds is stale: then a new one is made.
 bool DeviceFiles::try_hold() {
+  open_folder();
+  if (try_flock(held_.get(), LOCK_EX, path_) && same_folder(held_, path_) && !is_empty(path_)) {
+    remove_folder();
+    open_folder();
+  }
+  return try_flock(held_.get(), LOCK_SH, path_) && same_folder(held_, path_);
+}
+
+void DeviceFiles::open_folder() {
   make_folder(path_);
   held_ = checked_fd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW),
                      urma::format("opening {}", path_));
-  if (try_flock(held_.get(), LOCK_EX, path_) && same_folder(held_, path_)) remove_inside(path_);
-  return try_flock(held_.get(), LOCK_SH, path_) && same_folder(held_, path_);
+}
+
+// With the folder locked. Others wait until it has another name, and not until its files are
+// removed: on a busy disk that can take seconds.
+void DeviceFiles::remove_folder() {
+  std::error_code ignored;
+  std::filesystem::rename(path_, away_, ignored);
+  std::filesystem::remove_all(away_, ignored);
 }
 
 DeviceFiles::~DeviceFiles() {
   for (const int watched : watched_) janitor_.unwatch(watched);
   guarded(URMA_LOG_SITE, [this] {
-    if (::flock(held_.get(), LOCK_EX | LOCK_NB) != 0 || !same_folder(held_, path_)) return;
-    remove_inside(path_);
-    ::rmdir(path_.c_str());
+    if (::flock(held_.get(), LOCK_EX | LOCK_NB) == 0 && same_folder(held_, path_)) remove_folder();
   });
 }
 

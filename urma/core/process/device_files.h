@@ -37,11 +37,14 @@ class DeviceFiles {
 
  private:
   bool try_hold();
+  void open_folder();
+  void remove_folder();
   void write_device(const ShownDevice& device);
   void watch(const std::vector<ShownDevice>& devices);
 
   Janitor& janitor_;
   const std::string path_;
+  const std::string away_;
   const uint32_t slot_;
   Fd held_;
   std::vector<int> watched_;

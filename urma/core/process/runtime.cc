@@ -101,7 +101,7 @@ ProcessRuntime::ProcessRuntime(Service& service, const Settings& settings, uint3
       janitor_(service, dir_.fd.get(), slot_.number) {}
 
 ProcessRuntime::~ProcessRuntime() {
-  guarded(URMA_LOG_SITE, [&] { remove_sockets(dir_.fd.get(), slot_.number); });
+  guarded(URMA_LOG_SITE, [&] { remove_entries(dir_.fd.get(), slot_.number); });
 }
 
 ProcessRuntime::Slot ProcessRuntime::take_slot(const RuntimeDir& dir) {
@@ -112,7 +112,7 @@ ProcessRuntime::Slot ProcessRuntime::take_slot(const RuntimeDir& dir) {
     const auto name = slot_name(number);
     Fd fd = try_slot(dir, name);
     if (!fd.valid()) continue;
-    remove_sockets(dir.fd.get(), number);
+    remove_entries(dir.fd.get(), number);
     return {number, Held(dir, name, std::move(fd))};
   }
   fail(URMA_FAIL, "all {} slots of {} are in use", kMaxSlot, dir.path);

@@ -13,7 +13,9 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <map>
+#include <system_error>
 #include <utility>
 
 #include "urma/base/clock.h"
@@ -163,7 +165,7 @@ bool is_reservation(std::string_view name) {
 // The result of one listing of the directory.
 struct Listing {
   std::set<uint32_t> slots;
-  std::multimap<uint32_t, std::string> sockets;  // by slot
+  std::multimap<uint32_t, std::string> entries;  // of a slot, such as sockets
   std::vector<std::string> reservations;
 };
 
@@ -175,7 +177,7 @@ Listing list(int dir) {
     } else if (is_reservation(name)) {
       listing.reservations.push_back(std::move(name));
     } else if (const auto owner = parse_decimal(name.substr(0, name.find('.')), kMaxSlot)) {
-      listing.sockets.emplace(*owner, std::move(name));
+      listing.entries.emplace(*owner, std::move(name));
     }
   }
   return listing;
@@ -190,10 +192,13 @@ bool is_being_made(int dir, std::string_view name) {
   return slot && is_held(dir, slot_name(*slot));
 }
 
-void remove_sockets(int dir, const Listing& listing, uint32_t slot) {
-  const auto [first, last] = listing.sockets.equal_range(slot);
-  for (auto socket = first; socket != last; ++socket) {
-    ::unlinkat(dir, socket->second.c_str(), 0);
+void remove_entries(int dir, const Listing& listing, uint32_t slot) {
+  const auto [first, last] = listing.entries.equal_range(slot);
+  for (auto entry = first; entry != last; ++entry) {
+    if (::unlinkat(dir, entry->second.c_str(), 0) == 0 || errno != EISDIR) continue;
+    // Device files that a killed process was removing.
+    std::error_code ignored;
+    std::filesystem::remove_all(urma::format("/proc/self/fd/{}/{}", dir, entry->second), ignored);
   }
 }
 
@@ -202,7 +207,7 @@ bool sweep_slot(int dir, const Listing& listing, uint32_t slot) {
   const auto name = slot_name(slot);
   const auto lock = lock_abandoned(dir, name);
   if (!lock) return ::faccessat(dir, name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0;
-  remove_sockets(dir, listing, slot);
+  remove_entries(dir, listing, slot);
   ::unlinkat(dir, name.c_str(), 0);
   return true;
 }
@@ -298,7 +303,7 @@ std::optional<uint32_t> parse_slot_name(std::string_view name) {
   return parse_decimal(name.substr(kSlotPrefix.size()), kMaxSlot);
 }
 
-void remove_sockets(int dir, uint32_t slot) { remove_sockets(dir, list(dir), slot); }
+void remove_entries(int dir, uint32_t slot) { remove_entries(dir, list(dir), slot); }
 
 std::set<uint32_t> sweep_slots(int dir, const std::set<uint32_t>& slots) {
   return sweep(dir, list(dir), slots);

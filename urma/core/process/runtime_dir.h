@@ -41,8 +41,8 @@ std::optional<uint32_t> parse_decimal(std::string_view text, uint32_t max);
 std::set<uint32_t> sweep_slots(int dir, const std::set<uint32_t>& slots);
 // The same for all slots.
 void sweep_all(int dir);
-// Removes the sockets of a slot; the caller holds the slot's lock.
-void remove_sockets(int dir, uint32_t slot);
+// Removes the sockets of a slot and what else has its number; the caller holds the slot's lock.
+void remove_entries(int dir, uint32_t slot);
 
 uint64_t random_number();
 
