@@ -11,8 +11,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <system_error>
 #include <vector>
 
+#include "test/process/harness.h"
 #include "test/tools/tool_process.h"
 
 namespace urma_test {
@@ -45,8 +47,13 @@ class Run : public testing::Test {
   }
   ~Run() override {
     ::unsetenv("URMA_RUNTIME_DIR");
-    std::error_code ignored;
-    fs::remove_all(root_, ignored);
+    // The process that kept the devices' files may still be removing them.
+    const auto end = Clock::now() + patience(seconds(10));
+    std::error_code error;
+    do {
+      fs::remove_all(root_, error);
+    } while (error && Clock::now() < end);
+    EXPECT_FALSE(error) << root_ << ": " << error.message();
   }
 
   void use_directory(const std::string& name) {
