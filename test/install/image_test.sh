@@ -4,7 +4,7 @@
 # The container image of packaging/container/Dockerfile, made by podman from the tarball and a Debian
 # made by debootstrap. Two containers that share a volume run urma_ping and the examples over shared
 # memory. Takes minutes, root, podman, a mirror and the products of --config=portable: only with the
-# argument `portable`, and if URMA_TEST_DEBOOTSTRAP is 1.
+# argument `portable`, and if URMA_TEST_DEBOOTSTRAP is 1. Skipped where containers cannot be started.
 set -euo pipefail
 
 skip() {
@@ -19,11 +19,13 @@ fail() {
 [[ "${1:-plain}" == portable ]] || skip "takes the products of --config=portable"
 [[ "${URMA_TEST_DEBOOTSTRAP:-0}" == 1 ]] || skip "takes minutes and the network; set URMA_TEST_DEBOOTSTRAP=1"
 ((EUID == 0)) || fail "debootstrap needs root"
-for program in chrpath debootstrap podman; do
+for program in chrpath debootstrap; do
   command -v "${program}" >/dev/null || fail "${program} is not installed"
 done
+command -v podman >/dev/null || skip "podman is not installed"
 # crun takes one version of cgroups, not both.
 if [[ -z "${URMA_TEST_UNSHARED:-}" ]]; then
+  why="$(unshare --mount true 2>&1)" || skip "containers cannot be started here: ${why}"
   URMA_TEST_UNSHARED=1 exec unshare --mount -- "$0" "$@"
 fi
 ! mountpoint -q /sys/fs/cgroup/unified || umount /sys/fs/cgroup/unified
@@ -46,11 +48,14 @@ mirror="$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | h
 release="$(. /etc/os-release && echo "${VERSION_CODENAME}")"
 quietly debootstrap --variant=minbase "${release}" "${root}" "${mirror}"
 tar -c -C "${root}" . | quietly "${podman[@]}" import - localhost/debian
+readonly start=("${podman[@]}" run --rm --cgroups disabled "${limits[@]}")
+why="$("${start[@]}" --network none localhost/debian true 2>&1)" ||
+  skip "containers cannot be started here: ${why}"
 quietly "${podman[@]}" build --isolation chroot "${limits[@]}" --build-arg BASE=localhost/debian \
   -t liburma -f packaging/container/Dockerfile "${out}"
 "${podman[@]}" images
 
-readonly run=("${podman[@]}" run --rm --cgroups disabled "${limits[@]}" -v bus:/run/urma-bus)
+readonly run=("${start[@]}" -v bus:/run/urma-bus)
 "${run[@]}" --network none liburma | grep urma_shm0
 exec {responder}< <("${run[@]}" --network none --name responder liburma urma_ping --listen)
 read -r -u "${responder}" line

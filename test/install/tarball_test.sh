@@ -129,5 +129,5 @@ for release in bullseye trixie; do
   cat "${TEST_TMPDIR}/log"
   grep 'liburma-verbs.so *no .*cannot open shared object' "${TEST_TMPDIR}/log" >/dev/null ||
     fail "verbs is loaded in ${release} without its libraries"
-  echo "used in ${release}: $(inside "${root}" ldd --version | head -n 1)"
+  echo "used in ${release}: $(inside "${root}" ldd --version | sed -n 1p)"
 done
