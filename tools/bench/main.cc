@@ -59,23 +59,29 @@ std::optional<Options> parse(int argc, char** argv) {
   return options;
 }
 
-std::vector<Measure> select(const std::string& filter) {
+// What others are measured beside, by name.
+std::map<std::string, Measure> comparable_measures() {
+  std::map<std::string, Measure> comparable;
+  for (const auto list : {limit_measures, page_measures, socket_measures, latency_measures}) {
+    for (Measure& measure : list()) comparable.emplace(measure.name, std::move(measure));
+  }
+  return comparable;
+}
+
+std::vector<Measure> select(const std::string& filter,
+                            const std::map<std::string, Measure>& comparable) {
   std::vector<Measure> selected;
   for (const auto list : {latency_measures, rate_measures, sharing_measures, scale_measures}) {
     for (Measure& measure : list()) {
+      for (const std::string& name : measure.beside) {
+        require(comparable.contains(name),
+                measure.name + " is compared with no measurement, " + name);
+      }
       if (measure.name.find(filter) != std::string::npos) selected.push_back(std::move(measure));
     }
   }
   require(!selected.empty(), "no measurement has '" + filter + "' in its name");
   return selected;
-}
-
-std::map<std::string, Measure> bare_measures() {
-  std::map<std::string, Measure> bare;
-  for (const auto list : {limit_measures, page_measures, socket_measures}) {
-    for (Measure& measure : list()) bare.emplace(measure.name, std::move(measure));
-  }
-  return bare;
 }
 
 bool failed(const Measure& measure, const Results& results) {
@@ -84,18 +90,18 @@ bool failed(const Measure& measure, const Results& results) {
 }
 
 void measure_once(const Measure& measure, Cores cores, Results& results,
-                  const std::map<std::string, double>& bare) {
+                  const std::map<std::string, double>& others) {
   try {
     const Outcome outcome = run(measure, cores);
     require(outcome.values.size() == measure.figures.size(), "a figure is missing");
-    std::map<std::string, double> beside = bare;
+    std::map<std::string, double> beside = others;
     for (size_t i = 0; i < measure.figures.size(); i++) {
       beside[measure.figures[i]] = outcome.values[i];
     }
     for (size_t i = 0; i < measure.figures.size(); i++) {
       Samples& samples = results[measure.figures[i]];
       samples.values.push_back(outcome.values[i]);
-      samples.bare.push_back(beside);
+      samples.beside.push_back(beside);
       if (!outcome.note.empty()) samples.note = outcome.note;
     }
   } catch (const std::exception& error) {
@@ -103,15 +109,15 @@ void measure_once(const Measure& measure, Cores cores, Results& results,
   }
 }
 
-// Runs the bare measurements of `measure`, and returns their figures.
+// Runs what `measure` is compared with, and returns the figures.
 std::map<std::string, double> measure_beside(const Measure& measure, Cores cores, Results& results,
-                                             const std::map<std::string, Measure>& bare) {
+                                             const std::map<std::string, Measure>& comparable) {
   std::map<std::string, double> figures;
   for (const std::string& name : measure.beside) {
-    const Measure& limit = bare.at(name);
-    measure_once(limit, cores, results, {});
-    if (failed(limit, results)) continue;
-    for (const std::string& figure : limit.figures) {
+    const Measure& other = comparable.at(name);
+    measure_once(other, cores, results, {});
+    if (failed(other, results)) continue;
+    for (const std::string& figure : other.figures) {
       figures[figure] = results.at(figure).values.back();
     }
   }
@@ -119,14 +125,16 @@ std::map<std::string, double> measure_beside(const Measure& measure, Cores cores
 }
 
 int list_all(const Options& options) {
-  for (const Measure& measure : select(options.filter)) std::puts(measure.name.c_str());
+  for (const Measure& measure : select(options.filter, comparable_measures())) {
+    std::puts(measure.name.c_str());
+  }
   return EXIT_SUCCESS;
 }
 
 int measure_all(const Options& options) {
   const Cores cores = options.cores ? *options.cores : pick_cores();
-  const std::vector<Measure> measures = select(options.filter);
-  const std::map<std::string, Measure> bare = bare_measures();
+  const std::map<std::string, Measure> comparable = comparable_measures();
+  const std::vector<Measure> measures = select(options.filter, comparable);
   if (!options.json) print_machine(cores, options.rounds);
   std::fflush(stdout);  // a child would print it again
   Results results;
@@ -134,7 +142,7 @@ int measure_all(const Options& options) {
     std::fprintf(stderr, "round %d of %d\n", round, options.rounds);
     for (const Measure& measure : measures) {
       if (failed(measure, results)) continue;  // it would fail again
-      measure_once(measure, cores, results, measure_beside(measure, cores, results, bare));
+      measure_once(measure, cores, results, measure_beside(measure, cores, results, comparable));
     }
   }
   if (options.json) {

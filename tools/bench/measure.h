@@ -25,8 +25,8 @@ struct Measure {
   // Each runs in its own process, pinned to its own core. The second one may be empty.
   std::function<Outcome(Channel&)> first;
   std::function<void(Channel&)> second;
-  // The bare measurements to compare with. They run right before it each time, because the speed of
-  // a virtual machine changes within seconds.
+  // The measurements to compare with: bare ones, or latencies of the library. They run right before
+  // it each time, because the speed of a virtual machine changes within seconds.
   std::vector<std::string> beside = {};
 };
 

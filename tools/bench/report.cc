@@ -23,7 +23,7 @@ namespace {
 
 enum class Unit { kTime, kMessages, kBytes };
 
-// One line of the table: a figure, the bare figures to compare with (the best one counts), and the
+// One line of the table: a figure, the figures to compare with (the best one counts), and the
 // target: a ratio, a maximum for times and a minimum for others, or a time if there is nothing to
 // compare with.
 struct Row {
@@ -170,8 +170,8 @@ struct Limit {
 std::optional<Limit> compare(const Samples& samples, const std::string& name) {
   std::vector<double> values, ratios;
   for (size_t i = 0; i < samples.values.size(); i++) {
-    const auto found = samples.bare[i].find(name);
-    if (found == samples.bare[i].end()) continue;
+    const auto found = samples.beside[i].find(name);
+    if (found == samples.beside[i].end()) continue;
     values.push_back(found->second);
     ratios.push_back(samples.values[i] / found->second);
   }

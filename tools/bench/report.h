@@ -15,9 +15,9 @@ namespace bench {
 // The results for one figure, over the rounds.
 struct Samples {
   std::vector<double> values;
-  std::vector<std::map<std::string, double>> bare;  // for each value, the bare figures beside it
-  std::string note;                                 // see Outcome::note
-  std::string error;                                // if not empty: why it could not be measured
+  std::vector<std::map<std::string, double>> beside;  // for each value, the figures beside it
+  std::string note;                                   // see Outcome::note
+  std::string error;                                  // if not empty: why it could not be measured
 };
 using Results = std::map<std::string, Samples>;
 
