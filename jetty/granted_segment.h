@@ -81,7 +81,7 @@ class GrantedSegment : public ImportedSegment {
   }
   // One of grants(), or NULL.
   void put_in_force(const Grant* granted) URMA_REQUIRES(mutex_) {
-    // SYNC(grant): release pairs with the acquire in grant_of().
+    // SYNC(grant): release pairs with the acquires in grant_of() and grant().
     slot().store(granted, std::memory_order_release);
   }
   // Requests in flight may use older ones.

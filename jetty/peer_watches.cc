@@ -2,9 +2,9 @@
 #include "jetty/peer_watches.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
+#include "jetty/network.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
 
@@ -94,8 +94,7 @@ void PeerWatches::move(const Name& name, PeerWatches* there) {
 
 void PeerWatches::look_now(IdKind kind, const urma_eid_t& eid, uint32_t id) {
   const auto waits = [&](const Watch& watch) {
-    return watch.timer != 0 && watch.kind == kind && watch.id == id &&
-           std::memcmp(&watch.eid, &eid, sizeof eid) == 0;
+    return watch.timer != 0 && watch.kind == kind && watch.id == id && same_eid(watch.eid, eid);
   };
   for (const Name& name : those(waits)) {
     Watch* watch = at(name);

@@ -79,21 +79,21 @@ class ReceiveEngine : public Base {
   }
   bool move_for(CompletionQueue* waiter, bool just_armed) override {
     if constexpr (kStacked) {
-      return in_turns([&] { return move_own_for(waiter); },
-                      [&] { return Base::move_for(waiter, just_armed); });
+      return alternation_.take([&] { return move_own_for(waiter); },
+                               [&] { return Base::move_for(waiter, just_armed); });
     }
     return move_own_for(waiter);
   }
   void try_progress() override {
     if constexpr (kStacked) {
-      in_turns([&] { return try_own(); }, [&] { return Base::try_progress(), false; });
+      alternation_.take([&] { return try_own(); }, [&] { return Base::try_progress(), false; });
     } else {
       try_own();
     }
   }
   bool serve() override {
     if constexpr (kStacked) {
-      return in_turns([&] { return serve_own(); }, [&] { return Base::serve(); });
+      return alternation_.take([&] { return serve_own(); }, [&] { return Base::serve(); });
     }
     return serve_own();
   }
@@ -194,7 +194,7 @@ class ReceiveEngine : public Base {
   }
   bool move_any() override URMA_REQUIRES(lock_) {
     if constexpr (kStacked) {
-      return in_turns(
+      return alternation_.take(
           [&] {
             lock_.assume_held();
             return move_own();
@@ -242,12 +242,6 @@ class ReceiveEngine : public Base {
       poller->leave_unfinished();
     return got + poll.got;
   }
-  // With the ways of this engine, and with those of its base: neither takes all receives, nor all
-  // places for records. Whether one of the two has moved something.
-  template <typename Own, typename Other>
-  bool in_turns(const Own& own, const Other& other) {
-    return alternation_.take(own, other);
-  }
   int collect_both(CompletionQueue* poller, int count, urma_cr_t* cr)
       URMA_REQUIRES(poller->poll_lock()) {
     int got = 0;
@@ -257,7 +251,7 @@ class ReceiveEngine : public Base {
       return more != 0;
     };
     // The poller's lock is held, which clang does not see in here.
-    in_turns(
+    alternation_.take(
         [&] {
           return take([&](int room, urma_cr_t* place) URMA_NO_THREAD_SAFETY_ANALYSIS {
             return collect_own(poller, room, place);
@@ -416,7 +410,8 @@ class ReceiveEngine : public Base {
   Turns turns_ URMA_GUARDED_BY(lock_){4};        // if the ways are many
   std::atomic<uint32_t> open_{0};                // ways
   std::atomic<uint32_t> busy_{0};                // ways, and one more if receives are to be flushed
-  Alternation alternation_;                      // stacked: of this engine and its base
+  // Stacked: of this engine and its base. Neither takes all receives, nor all places for records.
+  Alternation alternation_;
 };
 
 template <typename Derived, Incoming Way, typename Base>

@@ -11,19 +11,13 @@
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/inspect_reader.h"
 #include "urma_ext.h"
 
 namespace urma_test {
 namespace {
 
 constexpr size_t kBytes = 1 << 16;
-
-uint32_t connections() {
-  std::array<urma_ext_connection_t, 16> list;
-  auto count = static_cast<uint32_t>(list.size());
-  EXPECT_EQ(urma_ext_query_connections(0, list.data(), &count), URMA_SUCCESS);
-  return count;
-}
 
 // The ways of the queues of a kind.
 struct Ways {
@@ -32,14 +26,11 @@ struct Ways {
 };
 
 Ways ways_of(urma_ext_queue_kind_t kind) {
-  std::array<urma_ext_queue_t, 16> list;
-  auto count = static_cast<uint32_t>(list.size());
-  EXPECT_EQ(urma_ext_query_queues(0, list.data(), &count), URMA_SUCCESS);
   Ways ways;
-  for (uint32_t i = 0; i < count; ++i) {
-    if (list[i].kind != kind) continue;
-    ways.near += list[i].near_ways;
-    ways.far += list[i].far_ways;
+  for (const urma_ext_queue_t& queue : queues(0)) {
+    if (queue.kind != kind) continue;
+    ways.near += queue.near_ways;
+    ways.far += queue.far_ways;
   }
   return ways;
 }
@@ -116,7 +107,7 @@ struct BondTest : ProcessTest {
           Endpoint endpoint;
           const Closing closing(endpoint);
           use(&endpoint, channel.receive<Offer>());
-          EXPECT_EQ(connections(), by_network ? 1u : 0u);
+          EXPECT_EQ(connections(0).size(), by_network ? 1u : 0u);
           expect_way(URMA_EXT_QUEUE_JETTY, by_network);
           channel.sync();
         });

@@ -46,7 +46,7 @@ class Receiver {
     std::vector<uint32_t> next(senders, 0);
     uint64_t left = uint64_t{senders} * messages;
     for (uint64_t i = 0; left != 0; ++i) {
-      if (endpoint_.config.events) sleep();
+      if (endpoint_.config.events) await_event();
       const urma_cr_t cr = wait_for(endpoint_.receive_jfc);
       ASSERT_EQ(cr.status, URMA_CR_SUCCESS);
       ASSERT_EQ(cr.user_ctx, i) << "receives are taken out of their order";
@@ -69,7 +69,7 @@ class Receiver {
  private:
   char* place(uint64_t number) { return &memory_[number % kReceives * kLargest]; }
   void post(uint64_t number) { endpoint_.post_receive(segment_, place(number), kLargest, number); }
-  void sleep() {
+  void await_event() {
     ASSERT_EQ(urma_rearm_jfc(endpoint_.receive_jfc, false), URMA_SUCCESS);
     urma_jfc_t* ready = nullptr;
     ASSERT_EQ(urma_wait_jfc(endpoint_.jfce, 1, 20'000, &ready), 1);

@@ -16,6 +16,7 @@
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/inspect_reader.h"
 #include "urma_ext.h"
 #include "urma_ubagg.h"
 
@@ -23,13 +24,6 @@ namespace urma_test {
 namespace {
 
 using urma::tcp::ip;
-
-uint32_t connections() {
-  std::array<urma_ext_connection_t, 16> list;
-  auto count = static_cast<uint32_t>(list.size());
-  EXPECT_EQ(urma_ext_query_connections(0, list.data(), &count), URMA_SUCCESS);
-  return count;
-}
 
 // As QUERY_PORT says: all ports, and those in use.
 bondp_query_port_out_t ports_of(const Endpoint& endpoint) {
@@ -128,7 +122,7 @@ class NetworksTest : public urma::tcp::TwoNetworks {
       urma_target_jetty_t* queue = here.endpoint().import(offer.queue);
       EXPECT_EQ(here.send(queue), URMA_CR_SUCCESS);
       EXPECT_EQ(here.add(offer, queue), URMA_CR_SUCCESS);
-      EXPECT_EQ(connections(), streams);
+      EXPECT_EQ(connections(0).size(), streams);
     });
     user.expect_success();
     owner.channel().sync();

@@ -12,6 +12,7 @@
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/inspect_reader.h"
 #include "urma_ext.h"
 
 namespace urma_test {
@@ -19,13 +20,6 @@ namespace {
 
 constexpr uint32_t kId = 17;      // of the owner
 constexpr uint32_t kUserId = 18;  // in mode RC
-
-uint32_t connections() {
-  std::array<urma_ext_connection_t, 16> list;
-  auto count = static_cast<uint32_t>(list.size());
-  EXPECT_EQ(urma_ext_query_connections(0, list.data(), &count), URMA_SUCCESS);
-  return count;
-}
 
 Config owner_config(urma_transport_mode_t mode = URMA_TM_RM) {
   Config config;
@@ -130,7 +124,7 @@ struct PeersTest : ProcessTest {
       const auto offer = channel.receive<Offer>();
       here.send_until_received();
       EXPECT_EQ(here.write(offer), URMA_CR_SUCCESS);
-      EXPECT_EQ(connections(), streams);
+      EXPECT_EQ(connections(0).size(), streams);
       channel.sync();
     });
     user.channel().sync();
@@ -213,7 +207,7 @@ TEST_F(PeersTest, AnIdOfAnotherDeviceIsNotThatOfThePeer) {
   Child user("user", [](Channel&) {
     User here;
     EXPECT_EQ(here.send(), URMA_CR_SUCCESS);
-    EXPECT_EQ(connections(), 1U);
+    EXPECT_EQ(connections(0).size(), 1U);
   });
   user.expect_success();
   finish(owner.get());

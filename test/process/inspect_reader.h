@@ -53,6 +53,10 @@ inline std::vector<urma_ext_segment_t> segments(uint32_t pid) {
   return all<urma_ext_segment_t>(
       [=](auto* array, uint32_t* count) { return urma_ext_query_segments_of(pid, array, count); });
 }
+inline std::vector<urma_ext_connection_t> connections(uint32_t pid) {
+  return all<urma_ext_connection_t>(
+      [=](auto* array, uint32_t* count) { return urma_ext_query_connections(pid, array, count); });
+}
 inline std::vector<urma_ext_setting_t> settings(uint32_t pid) {
   return all<urma_ext_setting_t>(
       [=](auto* array, uint32_t* count) { return urma_ext_query_settings(pid, array, count); });

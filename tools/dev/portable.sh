@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# portable.sh DIR: prints what programs and libraries below DIR need although not every machine has it,
-# and fails if there is anything: glibc newer than 2.30, or libraries other than glibc's and libgcc_s.
+# portable.sh DIR: prints what programs and libraries below DIR need that not every machine has, and
+# fails if there is anything: glibc newer than 2.30, or libraries other than glibc's and libgcc_s.
 # Modules for libraries that have to be the machine's own may need those.
 set -euo pipefail
 

@@ -362,8 +362,9 @@ typedef struct urma_ext_queue {
   uint64_t rnr;
   uint64_t wakeups;  // JFC: events signalled to its JFCE; else 0
   uint64_t polls;    // JFC: calls of urma_poll_jfc; else 0
-  // Ways that are open now. JFS, jetty: to peers, by shared memory and by a network; JFR: from
-  // queues of peers to it (RDMA devices do not count them); JFC: 0.
+  // Ways by shared memory, and by a network. JFS, jetty: those that requests to its targets take,
+  // whether or not a target answers; JFR: those that are open, from queues of peers (RDMA devices
+  // do not count them); JFC: 0.
   uint32_t near_ways;
   uint32_t far_ways;
   uint64_t reserved[7];

@@ -131,8 +131,7 @@ std::unique_ptr<tcp::Carrier> Bond::make_carrier() {
     if (carrier->port() >= config.last_port) {
       fail(URMA_FAIL,
            "processes of {} have all ports of {}-{}, or ids with these numbers; give more by "
-           "URMA_TCP_PORT, or another "
-           "URMA_RUNTIME_DIR",
+           "URMA_TCP_PORT, or another URMA_RUNTIME_DIR",
            host()->runtime()->path(), ports_.first, ports_.last);
     }
     config.first_port = static_cast<uint16_t>(carrier->port() + 1);

@@ -31,7 +31,7 @@ class Names final : public WireNames, private PortHost {
   void start(Carrier* carrier) { carrier_ = carrier; }
   const PortRange& range() const { return names_.range(); }
   // For a device that takes the ids itself, and claims them here.
-  PortNames& claims() { return names_; }
+  PortNames& port_names() { return names_; }
 
   // Whether this process owns the id.
   bool owns(IdKind kind, const urma_eid_t& eid, uint32_t id) const {

@@ -44,7 +44,7 @@ class TcpWire final : public Wire {
 
   WireEngine& engine() const { return *engine_; }
   // Before open(), nothing may be claimed.
-  PortNames& port_names() { return names_.claims(); }
+  PortNames& port_names() { return names_.port_names(); }
 
   // Wire
   void start(WireEngine* engine) override;
