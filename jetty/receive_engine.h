@@ -86,6 +86,7 @@ class ReceiveEngine : public Base {
   }
   void try_progress() override {
     if constexpr (kStacked) {
+      if (!busy()) return Base::try_progress();
       alternation_.take([&] { return try_own(); }, [&] { return Base::try_progress(), false; });
     } else {
       try_own();

@@ -13,11 +13,13 @@
 #include <sys/uio.h>
 
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "jetty/directory_transport.h"
@@ -113,13 +115,22 @@ class WireIncoming : public IncomingWay {
   virtual ~WireIncoming() = default;
   Peek peek(Message* message) {
     const Peek seen = next(message);
+    if (seen == Peek::kMessage && staged_whole_) {
+      message->flags &= static_cast<uint8_t>(~kByReference);
+      message->payload = prefix_of(message->kind) + message->length;
+    }
     const bool sound = is_whole(*message) || is_announced(*message);
     return seen == Peek::kMessage && !sound ? Peek::kBroken : seen;
   }
-  virtual void copy(const Message& message, uint32_t offset, void* to, uint32_t bytes) const = 0;
+  void copy(const Message& message, uint32_t offset, void* to, uint32_t bytes) const {
+    const uint32_t prefix = prefix_of(message.kind);
+    if (!staged_whole_ || offset < prefix) return copy_held(offset, to, bytes);
+    std::memcpy(to, staged_.get() + (offset - prefix), bytes);
+  }
   // For the engine. Counts what the sender is told.
   void consume(const Message& message, uint8_t status) {
     told_ += (message.flags & kWantsAnswer) != 0 || status != URMA_CR_SUCCESS ? 1 : 0;
+    drop_staged();
     answer(status);
   }
   // Everything further ends with `status` for the sender.
@@ -136,6 +147,19 @@ class WireIncoming : public IncomingWay {
   virtual void begin_parts(std::span<const LocalPiece> /*pieces*/) {}
   virtual Landing landed() const { return Landing::kFailed; }
   virtual void end_parts() {}
+  // The same without a receive: the bytes land in `memory`, which has room for the message. Once
+  // all have come, end_staging() makes it a message like those that lie whole in their way.
+  void stage(std::shared_ptr<char[]> memory, const Message& message) {
+    staged_ = std::move(memory);
+    const LocalPiece all = {
+        reinterpret_cast<uint64_t>(staged_.get()), message.length, /*valid=*/true, {}, 0};
+    begin_parts({&all, 1});
+  }
+  bool staging() const { return staged_ != nullptr && !staged_whole_; }
+  void end_staging() {
+    end_parts();
+    staged_whole_ = true;
+  }
 
   static constexpr bool kIsNear = false;
   bool copy_at_once(const Message& /*message*/, char* /*to*/) const { return false; }
@@ -145,13 +169,26 @@ class WireIncoming : public IncomingWay {
   }
   static bool took_back(const Message& message) { return is_announced(message); }
 
+ protected:
+  // Whether the places of the bytes that come are no registered memory.
+  bool is_staged() const { return staged_ != nullptr; }
+  // Nothing lands in it any more.
+  void drop_staged() {
+    staged_.reset();
+    staged_whole_ = false;
+  }
+
  private:
   // As peek(); the engine checks the head.
   virtual Peek next(Message* message) = 0;
+  // As copy(), of what lies in the way.
+  virtual void copy_held(uint32_t offset, void* to, uint32_t bytes) const = 0;
   // The first message has ended with this status.
   virtual void answer(uint8_t status) = 0;
 
   uint64_t told_ = 0;
+  std::shared_ptr<char[]> staged_;
+  bool staged_whole_ = false;
 };
 static_assert(Incoming<WireIncoming>);
 

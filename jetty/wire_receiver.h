@@ -6,6 +6,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -32,8 +34,7 @@ class WireReceiverOver final : public ReceiveEngine<WireReceiverOver<Base>, Wire
     if (Engine::kStacked && !this->busy()) [[likely]]
       return Base::collect(poller, count, cr);
     // NOLINTEND(bugprone-parent-virtual-call)
-    wire_->progress();
-    return Engine::collect(poller, count, cr);
+    return collect_all(poller, count, cr);
   }
   // A wire has none of its own.
   CompletionSource::PollAlone poll_alone() const override {
@@ -54,11 +55,32 @@ class WireReceiverOver final : public ReceiveEngine<WireReceiverOver<Base>, Wire
   using Engine::posted_;
   using typename Engine::Step;
 
+  // Apart, so that the way past it saves no registers.
+  [[gnu::noinline]] int collect_all(CompletionQueue* poller, int count, urma_cr_t* cr)
+      URMA_REQUIRES(poller->poll_lock()) {
+    wire_->progress();
+    return Engine::collect(poller, count, cr);
+  }
   std::optional<Step> begin_parts(WireIncoming* way, const Message& message, ReceiveEntry* entry,
                                   urma_cr_status_t local, Poll* /*poll*/) URMA_REQUIRES(lock_) {
     if (!is_announced(message) || local != URMA_CR_SUCCESS) return std::nullopt;
+    if constexpr (Engine::kStacked) {
+      if (const std::optional<Step> step = begin_staging(way, message)) return step;
+    }
     holding_ = way;
     way->begin_parts(ReceiveQueue::pieces(entry));
+    return Step::kMoved;
+  }
+  // A network may stop in the middle of a message, and must not stop the ways of the base: so the
+  // receive is taken once all has come. One message at a time, so that peers cannot make this
+  // process use more memory than the receive of each JFR has. Nothing if there is none for it.
+  std::optional<Step> begin_staging(WireIncoming* way, const Message& message)
+      URMA_REQUIRES(lock_) {
+    if (!staging_.expired()) return Step::kBlocked;
+    std::shared_ptr<char[]> memory(new (std::nothrow) char[message.length]);
+    if (memory == nullptr) return std::nullopt;
+    staging_ = memory;
+    way->stage(std::move(memory), message);
     return Step::kMoved;
   }
   Step go_on(WireIncoming* way, Poll* poll) URMA_REQUIRES(lock_);
@@ -68,6 +90,8 @@ class WireReceiverOver final : public ReceiveEngine<WireReceiverOver<Base>, Wire
   }
 
   Wire* const wire_;
+  // Of the message that is staged, until it is received.
+  std::weak_ptr<char[]> staging_ URMA_GUARDED_BY(lock_);
 };
 
 template <typename Base>
@@ -79,6 +103,11 @@ auto WireReceiverOver<Base>::go_on(WireIncoming* way, Poll* poll) -> Step {
     // Acquire pairs with the release in IncomingWay::abandon.
     const bool abandoned = way->abandoned.load(std::memory_order_acquire);
     return abandoned ? this->end_abandoned(way) : Step::kBlocked;
+  }
+  if (way->staging()) {
+    if (landing == WireIncoming::Landing::kFailed) return this->end_abandoned(way);
+    way->end_staging();
+    return Step::kMoved;
   }
   ReceiveEntry* entry = posted_.front();
   end_parts();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // A process with peers in its own runtime directory and in others, at one queue and one segment.
+#include <signal.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -165,6 +167,66 @@ TEST_F(MixedTest, MessagesOfManySendersAreTakenInOrder) { mix(6, 1000, {}); }
 
 TEST_F(MixedTest, SendersThatComeAndGoOrAreKilledDisturbNoOther) {
   mix(/*senders=*/2, /*messages=*/10'000, {}, /*guests=*/12);
+}
+
+// The far sender is stopped in the middle of its message, as a network that goes away stops it.
+TEST_F(MixedTest, AFarMessageThatStopsHalfWayHoldsUpNoNearOne) {
+  static constexpr size_t kBytes = 64 << 20;
+  static constexpr uint32_t kNearMessages = 1000;
+  Child receiver("receiver", [](Channel& channel) {
+    live_in("one");
+    std::vector<char> memory(kBytes);
+    OwnedEndpoint endpoint;
+    urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
+    for (uint32_t i = 0; i < kReceives; ++i) {
+      endpoint.post_receive(segment, memory.data(), memory.size());
+    }
+    channel.send(endpoint.queue_id());
+    for (uint32_t i = 0; i < kNearMessages; ++i) {
+      const urma_cr_t cr = wait_for(endpoint.receive_jfc);
+      ASSERT_EQ(cr.status, URMA_CR_SUCCESS);
+      ASSERT_EQ(cr.completion_len, 8U);
+      endpoint.post_receive(segment, memory.data(), memory.size());
+    }
+    const urma_cr_t cr = wait_for(endpoint.receive_jfc);
+    EXPECT_EQ(cr.status, URMA_CR_SUCCESS);
+    EXPECT_EQ(cr.completion_len, kBytes);
+    EXPECT_EQ(memory.front(), 'f');
+    EXPECT_EQ(memory.back(), 'r');
+    channel.sync();
+  });
+  const auto to = receiver.channel().receive<QueueId>();
+  Child far("far", [=](Channel& channel) {
+    live_in("other");
+    std::vector<char> memory(kBytes);
+    memory.front() = 'f';
+    memory.back() = 'r';
+    OwnedEndpoint endpoint;
+    urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
+    urma_sge_t local = piece(segment, memory.data(), memory.size());
+    endpoint.post(send_request(endpoint.import(to), &local));
+    channel.sync();
+    wait_for_success(endpoint.send_jfc, 0);
+  });
+  far.channel().sync();
+  ASSERT_EQ(::kill(far.pid(), SIGSTOP), 0);
+  Child near("near", [=](Channel&) {
+    live_in("one");
+    OwnedEndpoint endpoint;
+    std::array<char, 8> memory = {};
+    urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
+    urma_target_jetty_t* queue = endpoint.import(to);
+    urma_sge_t local = piece(segment, memory.data(), memory.size());
+    for (uint64_t i = 0; i < kNearMessages; ++i) {
+      endpoint.post(send_request(queue, &local, i));
+      wait_for_success(endpoint.send_jfc, i);
+    }
+  });
+  near.expect_success();
+  ASSERT_EQ(::kill(far.pid(), SIGCONT), 0);
+  far.expect_success();
+  receiver.channel().sync();
+  receiver.expect_success();
 }
 
 TEST_F(MixedTest, AReceiverThatSleepsTakesBothKinds) {

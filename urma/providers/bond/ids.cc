@@ -238,6 +238,9 @@ std::optional<uint32_t> Ids::owner_slot(IdKind kind, const urma_eid_t& eid, uint
     }
     return std::nullopt;
   }
+  // A process of a user who is no peer would refuse this one, as this one does it.
+  struct stat made_by;
+  if (::fstat(file.get(), &made_by) != 0 || !runtime_->admits(made_by.st_uid)) return std::nullopt;
   const bool served = has_bit(file.get(), bit_of_id(kind, number)) ||
                       (!token && has_bit(file.get(), bit_of_block(block_of(number))));
   return served ? slot : std::nullopt;

@@ -51,7 +51,7 @@ ImportedSegment* Transport::import_segment(urma_context_t* ctx, const urma_seg_t
   // Without a look into the directory.
   if (ImportedSegment* kept = import_kept(ctx, seg, token, access)) return kept;
   if (is_near(IdKind::kToken, seg.ubva.eid, seg.token_id)) {
-    return shm::Transport::import_segment(ctx, seg, token, access);
+    return import_new(ctx, seg, token, access);
   }
   ImportRef<WireSegment> segment(new WireSegment(&engine_, ctx, seg, token));
   if (seg.ubva.va != 0) static_cast<ImportedSegment&>(*segment).ask();

@@ -62,6 +62,11 @@ class Transport final : public shm::Transport {
   void lose_connection(const RemoteQueue& target) override;
   void for_watches(const std::function<void(PeerWatches*)>& act) override;
   void watch_pending() override;
+  // Also for far requests that no receive queue waits for: those on memory.
+  void progress_receives() override {
+    wire().progress();
+    shm::Transport::progress_receives();
+  }
   std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const override;
   void list_connections(size_t most,
                         std::vector<urma_ext_connection_t>* connections) const override;

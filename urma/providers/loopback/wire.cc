@@ -106,7 +106,7 @@ Peek Pipe::next(Message* message) {
   return Peek::kMessage;
 }
 
-void Pipe::copy(const Message& /*message*/, uint32_t offset, void* to, uint32_t bytes) const {
+void Pipe::copy_held(uint32_t offset, void* to, uint32_t bytes) const {
   const MutexLock lock(mutex_);
   std::memcpy(to, messages_.front().payload.data() + offset, bytes);
 }

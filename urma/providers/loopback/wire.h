@@ -36,7 +36,7 @@ class Pipe final : public WireIncoming {
   void end_sending(bool gone, bool asked);
 
   // The receiving end.
-  void copy(const Message& message, uint32_t offset, void* to, uint32_t bytes) const override;
+  void copy_held(uint32_t offset, void* to, uint32_t bytes) const override;
   void close(uint8_t status) override;
   void wake() override;
   std::string who() const override { return "this process"; }

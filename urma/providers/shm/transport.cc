@@ -236,10 +236,16 @@ inline RemoteSegment* Transport::take_kept(urma_context_t* ctx, const urma_seg_t
 
 ImportedSegment* Transport::import_segment(urma_context_t* ctx, const urma_seg_t& seg,
                                            urma_token_t token, uint32_t access) {
-  RemoteSegmentRef segment = import_memory(ctx, seg, token, access);
-  // The first request usually finds the answer there. With va 0 it is not known yet which memory is
-  // meant.
-  if (segment->grant() == nullptr && seg.ubva.va != 0) segment->ask();
+  RemoteSegment* const kept = take_kept(ctx, seg, token, access);
+  return kept != nullptr ? kept : import_new(ctx, seg, token, access);
+}
+
+// The first request usually finds the answer there. With va 0 it is not known yet which memory is
+// meant.
+ImportedSegment* Transport::import_new(urma_context_t* ctx, const urma_seg_t& seg,
+                                       urma_token_t token, uint32_t access) {
+  RemoteSegmentRef segment(new RemoteSegment(this, ctx, seg, token, access));
+  if (seg.ubva.va != 0) segment->ask();
   return segment.release();
 }
 

@@ -87,9 +87,11 @@ class Transport : public DirectoryTransport {
   std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const override;
 
  protected:
-  // import_segment() if an earlier import was kept; else NULL.
+  // The two parts of import_segment(): if an earlier import was kept, else NULL; and if not.
   ImportedSegment* import_kept(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
                                uint32_t access);
+  ImportedSegment* import_new(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
+                              uint32_t access);
 
  private:
   RemoteSegment* take_kept(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,

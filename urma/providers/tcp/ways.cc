@@ -354,8 +354,7 @@ Peek IncomingEnd::next(Message* message) {
   return Peek::kMessage;
 }
 
-void IncomingEnd::copy(const Message& /*message*/, uint32_t offset, void* to,
-                       uint32_t bytes) const {
+void IncomingEnd::copy_held(uint32_t offset, void* to, uint32_t bytes) const {
   const MutexLock lock(mutex_);
   std::memcpy(to, held_.front().payload.bytes.get() + offset, bytes);
 }
@@ -399,6 +398,7 @@ void IncomingEnd::close(uint8_t status) {
     held_.clear();
     pieces_.clear();
     pulled_ = wanted_ = false;
+    drop_staged();
   }
   connection_->incoming_closed(this, status);
 }
@@ -438,7 +438,7 @@ std::optional<size_t> IncomingEnd::land(uint64_t most, const Into& into) {
   const MutexLock lock(mutex_);
   IovecList places;
   for (const LocalPiece& piece : pieces_) {
-    failed_ |= piece.len != 0 && !segments_->alive(piece.ref);
+    failed_ |= !is_staged() && piece.len != 0 && !segments_->alive(piece.ref);
     places.add(piece.addr, piece.len, landed_, most);
   }
   if (!wanted_ || failed_) return std::nullopt;

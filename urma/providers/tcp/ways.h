@@ -171,7 +171,7 @@ class IncomingEnd final : public WireIncoming {
 
   // Called by the engine.
   bool silent() const override;
-  void copy(const Message& message, uint32_t offset, void* to, uint32_t bytes) const override;
+  void copy_held(uint32_t offset, void* to, uint32_t bytes) const override;
   void close(uint8_t status) override;
   void wake() override;
   std::string who() const override;

@@ -34,8 +34,6 @@ constexpr uint64_t kTickNs = 1'000'000;
 // So many checks in a row, posts count as polls.
 constexpr uint32_t kTicksOfPosts = 4;
 constexpr uint64_t kLastLookNs = 16'000'000;
-// A poll reads from this many connections; beyond that it asks the kernel which have data.
-constexpr size_t kFew = 4;
 constexpr int kEventsPerTurn = 32;
 // An awaited peer is checked kBeatsPerTimeout times within its timeout, and is lost after
 // kSilentBeats checks in a row without a sign of life.
@@ -310,7 +308,7 @@ void TcpWire::use(const Ref& connection) {
   {
     const MutexLock lock(list_mutex_);
     open_[connection->number()] = connection;
-    few_.store(open_.size() <= kFew);
+    open_count_.store(open_.size());
     if (open_.size() == kFew + 1) more = all();
   }
   // SYNC(tcp-spinning): polls no longer send what the kernel holds for them.
@@ -377,7 +375,7 @@ void TcpWire::forget(const Ref& connection) {
   {
     const MutexLock lock(list_mutex_);
     was_open = open_.erase(connection->number()) != 0;
-    few_.store(open_.size() <= kFew);
+    open_count_.store(open_.size());
   }
   forget_addresses(connection, was_open);
   const auto is_this = [&](const auto& entry) { return entry.second == connection; };
@@ -558,8 +556,9 @@ void TcpWire::unregistered(SegmentRef segment) {
 // -------------------------------------------------------------------------------------------------
 
 void TcpWire::progress() {
-  if (service().on_thread()) return;
-  // Relaxed: any change suffices.
+  // Relaxed: a new connection is the service thread's until a poll sees it. Any change of the
+  // numbers suffices.
+  if (open_count_.load(std::memory_order_relaxed) == 0 || service().on_thread()) return;
   polls_.fetch_add(1, std::memory_order_relaxed);
   const bool spins = spinning_.load(std::memory_order_relaxed);
   if (!spins && polls_in_a_row_.fetch_add(1, std::memory_order_relaxed) == polls_to_spin_.load()) {

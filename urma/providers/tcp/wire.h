@@ -74,7 +74,7 @@ class TcpWire final : public Wire {
   // Whether a program polls all the time, so that sending can wait for its next poll.
   bool spinning() const { return spinning_.load(); }
   // Whether each of its polls then looks at every connection.
-  bool polls_each() const { return spinning() && few_.load(); }
+  bool polls_each() const { return spinning() && open_count_.load() <= kFew; }
   // A program that posts many requests at once polls after that.
   void posted() {
     // Relaxed: any change suffices.
@@ -97,6 +97,9 @@ class TcpWire final : public Wire {
   void watch(const Connection& connection, bool wants_room);
 
  private:
+  // A poll reads from this many connections; beyond that it asks the kernel which have data.
+  static constexpr size_t kFew = 4;
+
   using At = std::pair<std::array<uint8_t, sizeof(urma_eid_t)>, uint16_t>;
   // The process from its greeting, and where it listens: another host cannot claim to be there.
   using Process = std::pair<std::array<uint8_t, 16>, At>;
@@ -184,7 +187,7 @@ class TcpWire final : public Wire {
   std::atomic<uint32_t> polls_in_a_row_{0};
   std::atomic<uint32_t> polls_to_spin_;
   std::atomic<bool> spinning_{false};
-  std::atomic<bool> few_{true};  // connections; written under list_mutex_
+  std::atomic<size_t> open_count_{0};  // of open_; written under list_mutex_
   std::atomic<bool> beating_{false};
   std::atomic<bool> serving_senders_{false};
   std::atomic<bool> looking_{false};  // checks waiting messages from time to time

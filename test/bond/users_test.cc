@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+//
+// Processes of two users in one runtime directory: by shared memory only if they admit each other.
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+
+#include "test/process/endpoint.h"
+#include "test/process/harness.h"
+#include "test/process/inspect_reader.h"
+#include "test/process/without_root.h"
+#include "urma_ext.h"
+
+namespace urma_test {
+namespace {
+
+constexpr uid_t kAnna = 54321;
+constexpr uid_t kBert = 54322;
+constexpr gid_t kGroup = 54323;
+
+class UsersTest : public WithoutRootTest {
+ protected:
+  void SetUp() override {
+    WithoutRootTest::SetUp();
+    if (!IsSkipped()) give_runtime_dir(0, kGroup, 02770);
+  }
+
+  // A process of each user with these peers: the first request meets the other one.
+  static void meet(const char* peers, bool by_network) {
+    run_two(
+        "Anna",
+        [=](Channel& channel) {
+          become(kAnna, kGroup);
+          ::setenv("URMA_SHM_PEERS", peers, 1);
+          std::array<uint64_t, 8> memory = {};
+          Endpoint endpoint;
+          const Closing closing(endpoint);
+          urma_target_seg_t* segment = endpoint.add(memory.data(), sizeof(memory));
+          endpoint.post_receive(segment, memory.data(), sizeof(uint64_t));
+          channel.send(offer_of(endpoint, segment));
+          wait_for_success(endpoint.receive_jfc, 0);
+          EXPECT_EQ(memory[0], 17u);
+          EXPECT_EQ(memory[1], 5u);
+          channel.sync();
+        },
+        "Bert",
+        [=](Channel& channel) {
+          become(kBert, kGroup);
+          ::setenv("URMA_SHM_PEERS", peers, 1);
+          std::array<uint64_t, 1> memory = {17};
+          Endpoint endpoint;
+          const Closing closing(endpoint);
+          urma_target_seg_t* segment = endpoint.add(memory.data(), sizeof(memory));
+          const auto offer = channel.receive<Offer>();
+          urma_target_jetty_t* queue = endpoint.import(offer.queue);
+          urma_target_seg_t* remote = endpoint.import(offer.segment);
+          urma_sge_t local = piece(segment, memory.data(), sizeof(uint64_t));
+          urma_sge_t there = piece(remote, offer.segment.va + 8, sizeof(uint64_t));
+          endpoint.post(add_request(queue, &local, &there, 5, 1));
+          wait_for_success(endpoint.send_jfc, 1);
+          memory[0] = 17;
+          endpoint.post(send_request(queue, &local, 2));
+          wait_for_success(endpoint.send_jfc, 2);
+          EXPECT_EQ(connections(0).size(), by_network ? 1u : 0u);
+          channel.sync();
+        });
+  }
+};
+
+TEST_F(UsersTest, MeetByMemoryIfTheyAdmitEachOther) { meet("*", /*by_network=*/false); }
+
+TEST_F(UsersTest, MeetByTheNetworkIfNot) { meet("nobody", /*by_network=*/true); }
+
+}  // namespace
+}  // namespace urma_test
