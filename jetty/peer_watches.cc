@@ -84,12 +84,21 @@ void PeerWatches::move(const Name& name, PeerWatches* there) {
   const Watch watch = *at(name);
   // There was an owner here, and nobody has the id here any more.
   if (watch.found) return tell(name);
-  there->watch(name.watcher, watch.kind, watch.eid, watch.id, watch.target);
   // Unless it has come back.
-  if (Watch* left = at(name); left != nullptr) {
+  const auto leave = [&] {
+    Watch* const left = at(name);
+    if (left == nullptr) return;
     cancel_timer(left);
     watches_.erase(name.watcher);
+  };
+  try {
+    there->watch(name.watcher, watch.kind, watch.eid, watch.id, watch.target);
+  } catch (...) {
+    // It looks there later, if it is there.
+    if (there->watches_.contains(name.watcher)) leave();
+    throw;
   }
+  leave();
 }
 
 void PeerWatches::look_now(IdKind kind, const urma_eid_t& eid, uint32_t id) {

@@ -18,6 +18,13 @@ bool RequestPath::execute_pending() {
   uint64_t budget = kCopyPerTurn;
   while (!idle()) {
     SendEntry* entry = first();
+    if (in_vain(*entry)) [[unlikely]] {
+      give_up_first();
+      because("an earlier request of this queue has found the target, or its memory, lost");
+      queue.complete(entry, outcome(loss_status()));
+      why.clear();
+      continue;
+    }
     urma_cr_status_t status = URMA_CR_SUCCESS;
     const Step step = execute_guarded(entry, &budget, &status);
     more = step == Step::kWait && budget == 0;

@@ -46,10 +46,17 @@ class TargetPath : public SendPath {
   virtual void flush() = 0;
   // The same for a queue that drops them: nobody is told when one ends later.
   virtual void drop() { flush(); }
+  // What a path may find lost: memory that a request names, or the target, and so everything.
+  enum class Loss : uint8_t { kNone, kMemory, kTarget };
   // Once all of its requests are done, the next one to the target takes a new path, which may lead
-  // another way.
-  void give_up() { given_up_ = true; }
-  bool is_over() const { return given_up_ && outstanding == 0; }
+  // another way. Those that wait in_vain() end with `status`, so that this comes to pass also while
+  // a program posts more.
+  void give_up(Loss loss, urma_cr_status_t status) {
+    if (loss <= loss_) return;
+    loss_ = loss;
+    loss_status_ = status;
+  }
+  bool is_over() const { return loss_ != Loss::kNone && outstanding == 0; }
   // True if nothing needs this path any more: it may be deleted.
   bool unused() const { return entries == 0 && (serial_ == 0 || !target_->imported.load()); }
   // The serial of the target; 0: no further request takes this path.
@@ -84,6 +91,11 @@ class TargetPath : public SendPath {
   }
   RemoteQueue* target() const { return target_; }
   uint32_t hint() const { return hint_; }
+  // Memory may belong to another process than the target.
+  bool in_vain(const SendEntry& entry) const {
+    return loss_ != Loss::kNone && (loss_ == Loss::kTarget || entry.kind != OpKind::kSend);
+  }
+  urma_cr_status_t loss_status() const { return loss_status_; }
 
  private:
   SendQueue* const queue_;
@@ -92,7 +104,8 @@ class TargetPath : public SendPath {
   uint32_t first_pending_ = kNoEntry;
   uint32_t last_pending_ = kNoEntry;
   const uint32_t hint_;
-  bool given_up_ = false;
+  Loss loss_ = Loss::kNone;
+  urma_cr_status_t loss_status_ = URMA_CR_SUCCESS;
 };
 
 class Sender {

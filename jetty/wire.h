@@ -12,6 +12,7 @@
 
 #include <sys/uio.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -224,8 +225,17 @@ class Wire {
   virtual void connect_ahead(const RemoteQueue& /*target*/) {}
   // Breaks the connection to the owner of the target, as a network does (URMA_FAULT). Any thread.
   virtual void lose_connection(const RemoteQueue& /*target*/) {}
-  // For a poll: moves what has come, so that the service thread need not. With locks of queues.
-  virtual void progress() {}
+  // For a poll: moves what has come, so that the service thread need not. True if something has.
+  // With locks of queues.
+  virtual bool progress() { return false; }
+  // The same for polls of queues that have other ways too, which would pay for each look: those
+  // after kPatience looks at nothing are seldom.
+  void progress_beside_others() {
+    // Relaxed: a look more or less.
+    const uint32_t idle = idle_looks_.load(std::memory_order_relaxed);
+    const bool moved = (idle < kPatience || idle % kPollsPerLook == 0) && progress();
+    idle_looks_.store(moved ? 0 : idle + 1, std::memory_order_relaxed);
+  }
   // A thread that polled goes to sleep. Any thread.
   virtual void asleep() {}
   // Appends the connections to other processes, if it has any; throws as require_room(). Any thread
@@ -234,6 +244,13 @@ class Wire {
                                 std::vector<urma_ext_connection_t>* /*connections*/) const {}
   // A registration no longer stands. Any thread.
   virtual void unregistered(SegmentRef /*segment*/) {}
+
+ private:
+  // Longer than the answer of a host nearby takes.
+  static constexpr uint32_t kPatience = 256;
+  static constexpr uint32_t kPollsPerLook = 16;
+
+  std::atomic<uint32_t> idle_looks_{0};  // since something has come
 };
 
 }  // namespace urma

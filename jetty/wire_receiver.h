@@ -58,7 +58,11 @@ class WireReceiverOver final : public ReceiveEngine<WireReceiverOver<Base>, Wire
   // Apart, so that the way past it saves no registers.
   [[gnu::noinline]] int collect_all(CompletionQueue* poller, int count, urma_cr_t* cr)
       URMA_REQUIRES(poller->poll_lock()) {
-    wire_->progress();
+    if (Engine::kStacked) {
+      wire_->progress_beside_others();
+    } else {
+      wire_->progress();
+    }
     return Engine::collect(poller, count, cr);
   }
   std::optional<Step> begin_parts(WireIncoming* way, const Message& message, ReceiveEntry* entry,

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: MIT
 //
 // A process with peers in its own runtime directory and in others, at one queue and one segment.
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -121,6 +126,18 @@ void send_large(Channel* channel, const QueueId& to, uint32_t sender, bool ends)
   }
 }
 
+// Of all TCP connections of this process.
+uint64_t bytes_acknowledged() {
+  uint64_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    tcp_info info = {};
+    socklen_t size = sizeof(info);
+    const int fd = std::stoi(entry.path().filename());
+    if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0) bytes += info.tcpi_bytes_acked;
+  }
+  return bytes;
+}
+
 struct MixedTest : ProcessTest {
   // Even senders live in the directory of the receiver.
   static void mix(uint32_t senders, uint32_t messages, const Config& config, uint32_t guests = 0) {
@@ -196,7 +213,7 @@ TEST_F(MixedTest, AFarMessageThatStopsHalfWayHoldsUpNoNearOne) {
     channel.sync();
   });
   const auto to = receiver.channel().receive<QueueId>();
-  Child far("far", [=](Channel& channel) {
+  Child far("far", [=](Channel&) {
     live_in("other");
     std::vector<char> memory(kBytes);
     memory.front() = 'f';
@@ -205,11 +222,14 @@ TEST_F(MixedTest, AFarMessageThatStopsHalfWayHoldsUpNoNearOne) {
     urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
     urma_sge_t local = piece(segment, memory.data(), memory.size());
     endpoint.post(send_request(endpoint.import(to), &local));
-    channel.sync();
+    while (bytes_acknowledged() < 4 << 20) {
+    }
+    ::raise(SIGSTOP);
     wait_for_success(endpoint.send_jfc, 0);
   });
-  far.channel().sync();
-  ASSERT_EQ(::kill(far.pid(), SIGSTOP), 0);
+  siginfo_t stopped = {};
+  ASSERT_EQ(::waitid(P_PID, far.pid(), &stopped, WSTOPPED | WNOWAIT), 0);
+  ASSERT_EQ(stopped.si_code, CLD_STOPPED);
   Child near("near", [=](Channel&) {
     live_in("one");
     OwnedEndpoint endpoint;

@@ -27,7 +27,7 @@ class NearPath : public shm::QueuePath {
 
  private:
   // Another process may have the id now, be it here or behind the network.
-  void owner_lost() override { give_up(); }
+  void owner_lost(Loss loss, urma_cr_status_t status) override { give_up(loss, status); }
 };
 
 class FarPath : public WirePath {

@@ -138,7 +138,7 @@ void QueuePath::fail_all(urma_cr_status_t status) {
   while (opening_->ring.abandon(&index)) {
     sender_->queue().complete(&sender_->queue().at(index), outcome(status));
   }
-  owner_lost();
+  owner_lost(Loss::kTarget, status);
   drop_ring();
 }
 

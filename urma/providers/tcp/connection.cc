@@ -494,9 +494,10 @@ void Connection::incoming_closed(IncomingEnd* end, uint8_t status) {
 // Bytes that come
 // -------------------------------------------------------------------------------------------------
 
-void Connection::progress(bool to_end) {
-  if (gone() || !mutex_.try_lock()) return;
+bool Connection::progress(bool to_end) {
+  if (gone() || !mutex_.try_lock()) return false;
   const MutexLock lock(mutex_, std::adopt_lock);
+  const uint64_t reads_before = reads_;
   ending_where_it_fails([&] {
     mutex_.assume_held();
     if (std::exchange(reported_, false)) answers_ = false;
@@ -513,6 +514,7 @@ void Connection::progress(bool to_end) {
       engine().service().post([self = shared_from_this()] { self->progress(); });
     }
   });
+  return reads_ != reads_before;
 }
 
 // False if nothing more arrives now. If the buffer is not filled, these bytes are the last; only
@@ -541,6 +543,7 @@ bool Connection::receive_some(bool to_end) {
   if (gone()) return false;
   if (come != 0) {
     heard_ = true;
+    ++reads_;
     return to_end || !all;
   }
   std::string why;

@@ -56,8 +56,9 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   urma_ext_connection_t describe(urma_ext_connection_state_t state) const;
 
   // Processes what the peer has sent, unless another thread does, and sends what is due. `to_end`:
-  // also notices an end of the stream right behind it; otherwise the next call does. Any thread.
-  void progress(bool to_end = false);
+  // also notices an end of the stream right behind it; otherwise the next call does. True if
+  // something has come. Any thread.
+  bool progress(bool to_end = false);
   // Sends what is due, as far as there is room. `answers`: for a program that posts.
   void push(bool answers);
   bool awaits();
@@ -226,6 +227,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   Mutex mutex_;
   std::unique_ptr<Stream> stream_ URMA_GUARDED_BY(mutex_);
   bool heard_ URMA_GUARDED_BY(mutex_) = false;
+  uint64_t reads_ URMA_GUARDED_BY(mutex_) = 0;       // that have brought something
   bool greeted_ URMA_GUARDED_BY(mutex_) = false;     // the peer has said that it keeps this one
   bool full_ URMA_GUARDED_BY(mutex_) = false;        // a request waits for room
   bool wants_room_ URMA_GUARDED_BY(mutex_) = false;  // as the wire knows it

@@ -555,10 +555,10 @@ void TcpWire::unregistered(SegmentRef segment) {
 // Who progresses the connections
 // -------------------------------------------------------------------------------------------------
 
-void TcpWire::progress() {
+bool TcpWire::progress() {
   // Relaxed: a new connection is the service thread's until a poll sees it. Any change of the
   // numbers suffices.
-  if (open_count_.load(std::memory_order_relaxed) == 0 || service().on_thread()) return;
+  if (open_count_.load(std::memory_order_relaxed) == 0 || service().on_thread()) return false;
   polls_.fetch_add(1, std::memory_order_relaxed);
   const bool spins = spinning_.load(std::memory_order_relaxed);
   if (!spins && polls_in_a_row_.fetch_add(1, std::memory_order_relaxed) == polls_to_spin_.load()) {
@@ -567,18 +567,20 @@ void TcpWire::progress() {
     });
   }
   if (has_debtors_.load()) push_debtors();
-  if (!list_mutex_.try_lock()) return;
+  if (!list_mutex_.try_lock()) return false;
   const MutexLock lock(list_mutex_, std::adopt_lock);
+  bool moved = false;
   if (open_.size() <= kFew) {
-    for (const auto& [number, connection] : open_) connection->progress();
-    return;
+    for (const auto& [number, connection] : open_) moved |= connection->progress();
+    return moved;
   }
   epoll_event events[kEventsPerTurn];
   const int count = ::epoll_wait(sockets_.get(), events, kEventsPerTurn, 0);
   for (int i = 0; i < count; ++i) {
     const auto found = open_.find(number_of(events[i]));
-    if (found != open_.end()) found->second->progress();
+    if (found != open_.end()) moved |= found->second->progress();
   }
+  return moved;
 }
 
 void TcpWire::add_debtor(const Ref& connection) {

@@ -59,7 +59,7 @@ class TcpWire final : public Wire {
   PeerWatches* watches() override { return &*watches_; }
   void connect_ahead(const RemoteQueue& target) override;
   void lose_connection(const RemoteQueue& target) override;
-  void progress() override;
+  bool progress() override;
   void asleep() override;
   void unregistered(SegmentRef segment) override;
   void list_connections(size_t most,
