@@ -71,6 +71,10 @@ class User {
     endpoint_->post(send_request(queue_, &sge_));
   }
   urma_cr_status_t wait() { return wait_for(endpoint_->send_jfc).status; }
+  template <size_t kMost>
+  int poll(std::array<urma_cr_t, kMost>* records) {
+    return urma_poll_jfc(endpoint_->send_jfc, static_cast<int>(kMost), records->data());
+  }
   urma_cr_status_t send() {
     post();
     return wait();
@@ -282,6 +286,30 @@ TEST_F(PeersTest, AnIdOfAnotherDeviceIsNotThatOfThePeer) {
   });
   user.expect_success();
   finish(owner.get());
+  stranger.channel().sync();
+  stranger.expect_success();
+}
+
+// Also where others have to be asked for the id each time: else a program that posts a request for
+// each one that ends would never take another way.
+TEST_F(PeersTest, RequestsThatWaitForALostPeerEndTogether) {
+  Child stranger("stranger", [](Channel& channel) {
+    live_in("other");
+    OwnedEndpoint endpoint;
+    channel.sync();
+    channel.sync();
+  });
+  stranger.channel().sync();
+  Child user("user", [](Channel&) {
+    User here;
+    constexpr int kRequests = 8;
+    for (int i = 0; i < kRequests; ++i) here.post();
+    EXPECT_EQ(here.wait(), URMA_CR_ACK_TIMEOUT_ERR);
+    std::array<urma_cr_t, kRequests> others;
+    EXPECT_EQ(here.poll(&others), kRequests - 1);
+    for (int i = 0; i < kRequests - 1; ++i) EXPECT_EQ(others[i].status, URMA_CR_ACK_TIMEOUT_ERR);
+  });
+  user.expect_success();
   stranger.channel().sync();
   stranger.expect_success();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Objects that end while a wire may still wake their waiters.
+// Objects that end while a wire may still wake their waiters; and how often polls look at a wire.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -67,9 +67,34 @@ class WatchfulWire final : public Wire {
     answered(Answer::kNoAccess, {});
   }
 
+  bool progress() override {
+    ++looks;
+    return something_comes;
+  }
+
   int made = 0;
   int ended_in_time = 0;
+  int looks = 0;
+  bool something_comes = false;
 };
+
+// Polls of queues with other ways too make a system call only now and then.
+TEST(WireLooksTest, PollsLookSeldomOnceNothingHasComeForLong) {
+  constexpr int kPolls = 16'000;
+  WatchfulWire wire;
+  const auto looks_of_polls = [&](int polls) {
+    const int before = wire.looks;
+    for (int i = 0; i < polls; ++i) wire.progress_beside_others();
+    return wire.looks - before;
+  };
+  looks_of_polls(kPolls);
+  EXPECT_LE(looks_of_polls(kPolls), kPolls / 16);
+  wire.something_comes = true;
+  EXPECT_GE(looks_of_polls(16), 1);
+  EXPECT_EQ(looks_of_polls(kPolls), kPolls);
+  wire.something_comes = false;
+  EXPECT_EQ(looks_of_polls(100), 100);
+}
 
 TEST(WireEndTest, AJfcStaysUntilThePathsOfItsSendersHaveEnded) {
   shm::Host host;
