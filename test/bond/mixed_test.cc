@@ -255,49 +255,6 @@ TEST_F(MixedTest, AReceiverThatSleepsTakesBothKinds) {
   mix(2, 500, config);
 }
 
-TEST_F(MixedTest, AtomicsOfNearAndFarPeersAreAtomicWithEachOther) {
-  constexpr uint32_t kAdders = 4;
-  constexpr uint64_t kRounds = 2000;
-  Child owner("owner", [](Channel& channel) {
-    live_in("one");
-    std::array<uint64_t, 512> words = {};
-    Endpoint endpoint;
-    const Closing closing(endpoint);
-    urma_target_seg_t* segment = endpoint.add(words.data(), sizeof(words));
-    channel.send(offer_of(endpoint, segment));
-    channel.sync();
-    EXPECT_EQ(words[0], kAdders * kRounds);
-    channel.sync();
-  });
-  const auto offer = owner.channel().receive<Offer>();
-  std::vector<std::unique_ptr<Child>> children;
-  for (uint32_t i = 0; i < kAdders; ++i) {
-    children.push_back(std::make_unique<Child>("adder", [=](Channel&) {
-      live_in(i % 2 == 0 ? "one" : "other");
-      std::array<uint64_t, 8> words = {};
-      Endpoint endpoint;
-      const Closing closing(endpoint);
-      urma_target_seg_t* segment = endpoint.add(words.data(), sizeof(words));
-      urma_target_jetty_t* queue = endpoint.import(offer.queue);
-      urma_target_seg_t* remote = endpoint.import(offer.segment);
-      urma_sge_t there = piece(remote, offer.segment.va, 8);
-      for (uint64_t round = 0; round < kRounds; ++round) {
-        urma_sge_t old = piece(segment, words.data(), 8);
-        const uint64_t before = words[0];
-        endpoint.post(add_request(queue, &old, &there, 1, round));
-        wait_for_success(endpoint.send_jfc, round);
-        if (round != 0) {
-          EXPECT_GT(words[0], before);
-        }
-      }
-    }));
-  }
-  for (const auto& child : children) child->expect_success();
-  owner.channel().sync();
-  owner.channel().sync();
-  owner.expect_success();
-}
-
 // One list of requests to both: completions come in post order.
 TEST_F(MixedTest, AListReachesNearAndFarTargets) {
   const auto own = [](const char* directory) {
