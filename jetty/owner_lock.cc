@@ -55,14 +55,14 @@ void OwnerLock::enter_behind() URMA_NO_THREAD_SAFETY_ANALYSIS {
 // Until foreign_ is cleared.
 void OwnerLock::shut_out_owner() {
   foreign_.store(true, std::memory_order_relaxed);
-  // Afterwards an owner that did not see foreign_ has made its busy_ visible.
+  // SYNC(bias-inside): afterwards an owner that did not see foreign_ has made its busy_ visible.
   OwnerBarrier().pass();
   await_owner();
 }
 
 void OwnerLock::await_owner() const {
-  // Acquire pairs with the releases in leave_biased() and enter_biased(): what the owner did is
-  // visible.
+  // SYNC(bias-left): acquire pairs with the releases in leave_biased() and enter_biased(): what the
+  // owner did is visible.
   for (int looks = 0; busy_.load(std::memory_order_acquire); ++looks) {
     // Yielding does not help an owner of lower priority.
     looks < kQuickLooks ? (void)::sched_yield() : std::this_thread::sleep_for(kBetweenLooks);
@@ -87,7 +87,7 @@ void OwnerLock::enter_foreign() URMA_NO_THREAD_SAFETY_ANALYSIS {
 void OwnerLock::leave_foreign() URMA_NO_THREAD_SAFETY_ANALYSIS {
   const pthread_t owner = owner_.load(std::memory_order_relaxed);
   if (owner == this_thread()) return leave();
-  // Release pairs with the acquire in enter_biased().
+  // SYNC(bias-foreign): release pairs with the acquire in enter_biased().
   if (owner != kNobody) foreign_.store(false, std::memory_order_release);
   mutex_.unlock();
 }

@@ -48,13 +48,14 @@ class URMA_CAPABILITY("queue lock") OwnerLock {
     if (owner_.load(std::memory_order_relaxed) != this_thread()) [[unlikely]]
       return false;
     busy_.store(true, std::memory_order_relaxed);
-    // Orders the store before the load for shut_out_owner(), whose membarrier does the rest.
+    // SYNC(bias-inside): orders the store before the load for shut_out_owner(), whose membarrier
+    // does the rest.
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    // Acquire pairs with the release in leave_foreign().
+    // SYNC(bias-foreign): acquire pairs with the release in leave_foreign().
     if (!foreign_.load(std::memory_order_acquire)) [[likely]]
       return true;
-    // Release pairs with the acquire in await_owner(): the thread that waits there, or will, may go
-    // on.
+    // SYNC(bias-left): release pairs with the acquire in await_owner(): the thread that waits
+    // there, or will, may go on.
     busy_.store(false, std::memory_order_release);
     return false;
   }
@@ -72,7 +73,7 @@ class URMA_CAPABILITY("queue lock") OwnerLock {
     return false;
   }
   [[gnu::always_inline]] void leave_biased() URMA_RELEASE() {
-    // Release pairs with the acquire in await_owner().
+    // SYNC(bias-left): release pairs with the acquire in await_owner().
     busy_.store(false, std::memory_order_release);
   }
   void wake_one() { mutex_.wake_one(); }

@@ -35,6 +35,68 @@ readonly RUNS=(
   "short_mutex holds"
   "short_mutex fails FORGETS"
   "short_mutex fails SLEEPS_ON"
+  "weak_litmus holds MP"
+  "weak_litmus fails MP WEAK"
+  "weak_litmus holds MP_FENCES"
+  "weak_litmus fails MP_FENCES WEAK"
+  "weak_litmus holds SB"
+  "weak_litmus fails SB WEAK"
+  "weak_litmus fails SB_RELEASED"
+  "weak_litmus holds SB_MEMBARRIER"
+  "weak_litmus fails SB_MEMBARRIER WEAK"
+  "weak_litmus holds LB"
+  "weak_litmus fails LB WEAK"
+  "weak_litmus holds IRIW"
+  "weak_litmus fails IRIW WEAK"
+  "weak_litmus fails IRIW_ACQUIRED"
+  "weak_litmus holds CORR"
+  "weak_litmus holds CHAIN"
+  "weak_litmus fails CHAIN WEAK"
+  "weak_ring holds"
+  "weak_ring fails NO_PUBLISH_RELEASE"
+  "weak_ring fails NO_PUBLISH_ACQUIRE"
+  "weak_ring fails NO_CONSUMED_RELEASE"
+  "weak_ring fails NO_CONSUMED_ACQUIRE"
+  "weak_ring fails UNANSWERED NO_CONSUMED_RELEASE"
+  "weak_ring fails NO_CLOSED_RELEASE"
+  "weak_ring fails NO_CLOSED_ACQUIRE"
+  "weak_ring fails CLOSED_LAST"
+  "weak_ring holds NO_WANTED_RELEASE NO_WANTED_ACQUIRE"
+  "weak_bias holds"
+  "weak_bias fails NO_MEMBARRIER"
+  "weak_bias fails NO_SIGNAL_FENCE"
+  "weak_bias fails NO_LEAVE_RELEASE"
+  "weak_bias fails NO_AWAIT_ACQUIRE"
+  "weak_bias fails NO_UNDO_RELEASE"
+  "weak_bias fails NO_FOREIGN_RELEASE"
+  "weak_bias fails NO_FOREIGN_ACQUIRE"
+  "weak_bias holds QUIESCE"
+  "weak_bias fails QUIESCE NO_MEMBARRIER"
+  "weak_bias fails QUIESCE NO_SIGNAL_FENCE"
+  "weak_bell holds"
+  "weak_bell holds FENCED"
+  "weak_bell holds MIXED"
+  "weak_bell holds NO_FENCE"
+  "weak_bell fails NO_MEMBARRIER"
+  "weak_bell fails NO_SIGNAL_FENCE"
+  "weak_bell fails LOOK_FIRST"
+  "weak_bell fails FENCED NO_FENCE"
+  "weak_bell fails FENCED NO_LIGHT_FENCE"
+  "weak_bell fails MIXED NO_MEMBARRIER"
+  "weak_bell fails MIXED NO_ARRIVED_FENCE"
+  "weak_mutex holds"
+  "weak_mutex fails NO_MOVE_ACQUIRE"
+  "weak_mutex fails NO_UNLOCK_RELEASE"
+  "weak_mutex fails NO_STORE_RELEASE"
+  "weak_mutex fails NO_STORE_SEQ_CST"
+  "weak_view holds"
+  "weak_view fails NO_OWNER_FENCE"
+  "weak_view fails NO_READER_FENCE"
+  "weak_view holds SEGMENT"
+  "weak_view fails SEGMENT NO_OWNER_FENCE"
+  "weak_view fails SEGMENT NO_READER_FENCE"
+  "weak_view fails SEGMENT NO_STANDS_RELEASE"
+  "weak_view fails SEGMENT NO_STANDS_ACQUIRE"
 )
 
 scratch="$(mktemp -d)"
@@ -47,12 +109,15 @@ for run in "${RUNS[@]}"; do
   read -r model outcome definitions <<<"${run}"
   flags=()
   for definition in ${definitions}; do flags+=("-D${definition}"); done
+  # A search that ends at the first error is shorter than the compiler's work on it.
+  optimize=-O2
+  [[ "${outcome}" == holds ]] || optimize=-O0
   found=broken
   if spin -a "${flags[@]}" "${HERE}/${model}.pml" >log 2>&1 &&
-    "${CC:-gcc}" -O2 -w -DSAFETY -o pan pan.c >>log 2>&1; then
+    "${CC:-gcc}" "${optimize}" -w -DSAFETY -o pan pan.c >>log 2>&1; then
     ./pan -m100000 >log 2>&1
-    # An incomplete search shows nothing.
-    case "$(grep -c 'Search not completed\|max search depth too small' log) $(grep -o 'errors: [0-9]*' log)" in
+    # An incomplete search shows nothing, nor does one that needs more WRITES.
+    case "$(grep -c 'Search not completed\|max search depth too small\|(newest\[[0-9]*\]+1)<' log) $(grep -o 'errors: [0-9]*' log)" in
       "0 errors: 0") found=holds ;;
       *"errors: "[1-9]*) found=fails ;;
     esac

@@ -43,13 +43,13 @@ class URMA_CAPABILITY("mutex") ShortMutex {
   // woken; wake_one() needs only the address.
   [[nodiscard, gnu::always_inline]] bool unlock_at_once() URMA_RELEASE() {
     uint32_t held = kHeld;
-    // Release pairs with the acquire in move().
+    // SYNC(short-mutex): release pairs with the acquire in move().
     if (word_.compare_exchange_strong(held, kFree, std::memory_order_release,
                                       std::memory_order_relaxed)) [[likely]] {
       return false;
     }
-    // If no thread sleeps after all, the next one takes the mutex handed over. Sequentially
-    // consistent: wake_one() checks for waiters after it.
+    // If no thread sleeps after all, the next one takes the mutex handed over.
+    // SYNC(short-mutex): sequentially consistent, since wake_one() checks for waiters after it.
     word_.store(++wakes_ % kWakesPerHandOver == 0 ? kHanded : kFree);
     return true;
   }
@@ -68,7 +68,7 @@ class URMA_CAPABILITY("mutex") ShortMutex {
   static constexpr uint32_t kWakesPerHandOver = 32;
 
   [[gnu::always_inline]] bool move(uint32_t from, uint32_t to) {
-    // Acquire pairs with the stores in unlock_at_once().
+    // SYNC(short-mutex): acquire pairs with the stores in unlock_at_once().
     return word_.compare_exchange_strong(from, to, std::memory_order_acquire,
                                          std::memory_order_relaxed);
   }
