@@ -44,11 +44,20 @@ void SegmentTable::add(Segment* segment) {
   words_[index].store(generation, std::memory_order_release);
 }
 
+void SegmentTable::end_for_peers(SegmentRef ref) {
+  // Release pairs with the acquire in alive_in().
+  words_[ref.index].store(ref.generation + 1, std::memory_order_release);
+  // SYNC(segment-gone): this release fence, before the memory changes, pairs with the acquire fence
+  // in Receiver::pull_stretch: a copy of what is stored later finds that the segment has gone. A
+  // release store alone may be passed by later stores.
+  std::atomic_thread_fence(std::memory_order_release);
+}
+
 void SegmentTable::remove(const Segment* segment) {
   const MutexLock lock(mutex_);
   const auto [index, generation] = segment->ref;
+  end_for_peers(segment->ref);
   // Release pairs with the acquire in alive_in().
-  words_[index].store(generation + 1, std::memory_order_release);
   own_words_[index].store(generation + 1, std::memory_order_release);
   by_index_[index] = nullptr;
   const auto [first, last] = by_token_.equal_range(segment->token_id_value);
@@ -61,9 +70,8 @@ bool SegmentTable::invalidate(const urma_eid_t& eid, uint32_t token_id, uint64_t
   GrantError error;
   const Segment* segment = find_first(eid, token_id, va, len, token, 0, ref, &error);
   if (segment == nullptr || segment->access == 0) return false;
-  // First: nobody may write to pages that no longer belong to the program. Release pairs with the
-  // acquire in alive_in().
-  words_[segment->ref.index].store(segment->ref.generation + 1, std::memory_order_release);
+  // First: nobody may write to pages that no longer belong to the program.
+  end_for_peers(segment->ref);
   if (segment->pages != 0) take_back_(segment->pages);
   return true;
 }
@@ -140,8 +148,8 @@ void SegmentTable::end(SegmentRef ref) {
   const MutexLock lock(mutex_);
   const Segment* segment = by_index_[ref.index];
   if (segment == nullptr || segment->ref != ref) return;
+  end_for_peers(ref);
   // Release pairs with the acquire in alive_in().
-  words_[ref.index].store(ref.generation + 1, std::memory_order_release);
   own_words_[ref.index].store(ref.generation + 1, std::memory_order_release);
 }
 

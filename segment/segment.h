@@ -173,6 +173,8 @@ class SegmentTable {
   Segment* find_first(const urma_eid_t& eid, uint32_t token_id, uint64_t va, uint64_t len,
                       urma_token_t token, uint32_t access, SegmentRef ref, GrantError* error) const
       URMA_REQUIRES(mutex_);
+  // The registration no longer stands for peers.
+  void end_for_peers(SegmentRef ref) URMA_REQUIRES(mutex_);
 
   SharedMemory memory_;
   std::atomic<uint32_t>* words_;

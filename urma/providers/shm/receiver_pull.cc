@@ -153,8 +153,9 @@ urma_cr_status_t Receiver::pull_stretch(const IncomingRing& ring, Pull* pulled, 
     const IovecList into = destination(pull, entry, stretch.bytes);
     copy_mapped(Direction::kRead, const_cast<char*>(stretch.mapped), into.list());
     *moved = into.bytes();
-    // Else the sender has made its memory private again meanwhile. The fence keeps the loads of the
-    // copy before this look.
+    // Else the sender has made its memory private again meanwhile.
+    // SYNC(segment-gone): this acquire fence, after the copy, pairs with the release fence in
+    // SegmentTable::end_for_peers.
     std::atomic_thread_fence(std::memory_order_acquire);
     if (stretch.grant->stands()) return URMA_CR_SUCCESS;
   }
