@@ -98,8 +98,8 @@ std::atomic<uint32_t> current_round{0};  // odd while there is a timeline
 struct Keeper {
   ~Keeper() { leave(); }
   void leave() {
-    // Relaxed: take() reads what was written before through put_.
-    if (buffer != nullptr) buffer->ended.store(true, std::memory_order_relaxed);
+    // SYNC(trace-ended): release pairs with the acquire in write_out(): all moments were put.
+    if (buffer != nullptr) buffer->ended.store(true, std::memory_order_release);
     buffer.reset();
   }
   std::shared_ptr<Buffer> buffer;
@@ -194,8 +194,9 @@ void write_out(bool all) {
   {
     const MutexLock lock(self.mutex);
     std::erase_if(self.buffers, [&self](const std::shared_ptr<Buffer>& buffer) {
-      // Relaxed: the flag is only a hint; a thread that ends has recorded everything before.
-      const bool ended = buffer->ended.load(std::memory_order_relaxed);
+      // SYNC(trace-ended): acquire pairs with the release in Keeper::leave(): take() finds the last
+      // moments of a thread that has ended, whose buffer is not looked at again.
+      const bool ended = buffer->ended.load(std::memory_order_acquire);
       buffer->take(&self.entries);
       self.lost += buffer->lost.exchange(0, std::memory_order_relaxed);
       return ended;
