@@ -12,11 +12,15 @@ namespace urma::core {
 
 enum Detour : uint8_t { kMeasured = 1, kTraced = 2, kForked = 4 };
 
-// Relaxed, here and below: a call that does not see it yet goes straight to its provider.
+// Relaxed, unless a comment says otherwise: a call that does not see it yet goes straight to its
+// provider.
 inline constinit std::atomic<uint8_t> detours{0};
 
 inline bool has_detours() { return detours.load(std::memory_order_relaxed) != 0; }
-inline void begin_detour(Detour why) { detours.fetch_or(why, std::memory_order_relaxed); }
+inline void begin_detour(Detour why) {
+  // Release pairs with the acquire in perf::watched(): who measures sees the round that began.
+  detours.fetch_or(why, std::memory_order_release);
+}
 inline void end_detour(Detour why) {
   detours.fetch_and(static_cast<uint8_t>(~why), std::memory_order_relaxed);
 }

@@ -27,7 +27,8 @@ std::string table();
 template <urma_perf_record_type_t Type, typename Op, typename... Args>
 [[gnu::noinline]] auto watched(Op op, Args... args) {
   struct Stopwatch {
-    bool runs = (detours.load(std::memory_order_relaxed) & kMeasured) != 0;
+    // Acquire pairs with the release in begin_detour().
+    bool runs = (detours.load(std::memory_order_acquire) & kMeasured) != 0;
     uint64_t start = runs ? monotonic_ns() : 0;
     ~Stopwatch() {
       if (runs) record(Type, monotonic_ns() - start);
