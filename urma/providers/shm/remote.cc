@@ -194,7 +194,8 @@ bool RemoteSegment::accept(std::shared_ptr<Link> link, const Wanted& wanted,
 
 void RemoteSegment::begin_mapping() {
   mapping_since_ns_.store(monotonic_ns(), std::memory_order_relaxed);
-  mapping_.store(true, std::memory_order_relaxed);
+  // Release pairs with the acquire in about_to_be_mapped(): it sees since when.
+  mapping_.store(true, std::memory_order_release);
 }
 
 void RemoteSegment::map() {
@@ -352,7 +353,7 @@ void RemoteSegment::end_mapping() {
   drop_ref();
 }
 
-// Acquire pairs with the releases in finish_mapping() and attached().
+// Acquire pairs with the releases in begin_mapping(), finish_mapping() and attached().
 bool RemoteSegment::about_to_be_mapped() const {
   if (!mapping_.load(std::memory_order_acquire)) return false;
   const Grant* granted = grant();
