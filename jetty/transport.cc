@@ -252,6 +252,7 @@ void Transport::remove_sender(Sender* sender) {
 }
 
 void Transport::watch_pending() {
+  // SYNC(ticking): pairs with the exchange in tick().
   if (ticking_.exchange(true)) return;
   service_->post([this] { tick_timer_ = service_->after(kTickNs, [this] { tick(); }); });
 }
@@ -259,7 +260,9 @@ void Transport::watch_pending() {
 void Transport::tick() {
   tick_timer_ = 0;
   // Cleared before the look at the senders; see Sender::look_after.
-  ticking_.store(false);
+  // SYNC(ticking): what was stored before each watch_pending() that found a tick due is visible
+  // after an exchange. A store would let the look at the bells pass it.
+  ticking_.exchange(false);
   bool waiting = false;
   {
     const MutexLock lock(senders_mutex_);

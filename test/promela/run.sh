@@ -89,6 +89,8 @@ readonly RUNS=(
   "weak_mutex fails NO_UNLOCK_RELEASE"
   "weak_mutex fails NO_STORE_RELEASE"
   "weak_mutex fails NO_STORE_SEQ_CST"
+  "weak_tick holds"
+  "weak_tick fails NO_EXCHANGE"
   "weak_view holds"
   "weak_view fails NO_OWNER_FENCE"
   "weak_view fails NO_READER_FENCE"

@@ -110,6 +110,16 @@ inline replace(location, value, order) {
   }
 }
 
+inline SWAP(location, value, order, before) {
+  d_step {
+    !((order) & RELEASE) || NOT_LATE(ME);
+    chosen = newest[location];
+    before = written[WRITE(location, chosen)];
+    replace(location, value, order);
+    chosen = 0
+  }
+}
+
 inline ADD(location, amount, order) {
   d_step {
     !((order) & RELEASE) || NOT_LATE(ME);

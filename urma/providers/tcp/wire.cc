@@ -709,7 +709,8 @@ void TcpWire::look_at_messages() {
 void TcpWire::serve_senders() {
   if (serving_senders_.exchange(true)) return;
   service().post([this] {
-    serving_senders_.store(false);
+    // As Transport::tick: sees what was stored before each call that found this one due.
+    serving_senders_.exchange(false);
     engine_->serve_senders();
   });
 }
