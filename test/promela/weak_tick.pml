@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // How a thread that goes to sleep has its requests looked after, on the memory of weak.pml:
-// CompletionQueue::arm, which calls Transport::watch_pending, and Transport::tick. Either the thread
-// finds no tick due and starts one, or the tick sees that the thread sleeps. The kernel's barrier
-// is not relied upon.
+// CompletionQueue::arm, which calls Transport::watch_pending, and Transport::tick. Either the
+// thread finds no tick due and starts one, or the tick sees that the thread sleeps. The kernel's
+// barrier is not relied upon.
 //
 // NO_EXCHANGE removes an order, and must be detected: the tick stores that none is due, in place of
 // an exchange, which sees what was stored before the one that it replaces. That store may be
