@@ -31,37 +31,37 @@ die() {
 
 # Links that begin at the root of the file system would leave the folder $1.
 keep_links_within() {
-  local root="$1" link target
+  local folder="$1" link target
   while IFS= read -r -d '' link; do
-    target="${root}$(readlink "${link}")"
+    target="${folder}$(readlink "${link}")"
     [[ ! -e "${target}" ]] || ln -sfn --relative "${target}" "${link}"
-  done < <(find "${root}" -type l -lname '/*' -print0)
+  done < <(find "${folder}" -type l -lname '/*' -print0)
 }
 
 # Unpacks the packages of ARCH of this release in the folder $1, and adds what Bazel needs: a
 # compiler that looks there alone, and the libraries as a repository.
 make_root() {
-  local root="$1" source release package
+  local made="$1" source release package
   source="$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | head -n 1)"
   # shellcheck source=/dev/null
   release="$(. /etc/os-release && echo "${VERSION_CODENAME}")"
-  echo "dev: making ${root} (some 320 MiB)" >&2
-  rm -rf "${root}.part"
-  mkdir -p "${root}.part"
+  echo "dev: making ${made} (some 320 MiB)" >&2
+  rm -rf "${made}.part"
+  mkdir -p "${made}.part"
   debootstrap --arch="${debian_arch}" --variant=minbase --download-only \
-    --include="$(IFS=, && echo "${PACKAGES[*]}")" "${release}" "${root}.part" "${source}" \
-    >"${root}.log" 2>&1 ||
-    { tail -n 5 "${root}.log" >&2; die "debootstrap for ${debian_arch} failed; see ${root}.log"; }
-  for package in "${root}.part"/var/cache/apt/archives/*.deb; do
-    dpkg-deb --extract "${package}" "${root}.part"
+    --include="$(IFS=, && echo "${PACKAGES[*]}")" "${release}" "${made}.part" "${source}" \
+    >"${made}.log" 2>&1 ||
+    { tail -n 5 "${made}.log" >&2; die "debootstrap for ${debian_arch} failed; see ${made}.log"; }
+  for package in "${made}.part"/var/cache/apt/archives/*.deb; do
+    dpkg-deb --extract "${package}" "${made}.part"
   done
-  rm -rf "${root}.part"/var/cache/apt/archives
-  keep_links_within "${root}.part"
-  printf '#!/bin/sh\nexec /usr/bin/%s-gcc --sysroot=%s "$@"\n' "${triplet}" "${root}" \
-    >"${root}.part/cross-gcc"
-  chmod +x "${root}.part/cross-gcc"
-  echo 'workspace(name = "system")' >"${root}.part/usr/WORKSPACE"
-  mv "${root}.part" "${root}"
+  rm -rf "${made}.part"/var/cache/apt/archives
+  keep_links_within "${made}.part"
+  printf '#!/bin/sh\nexec /usr/bin/%s-gcc --sysroot=%s "$@"\n' "${triplet}" "${made}" \
+    >"${made}.part/cross-gcc"
+  chmod +x "${made}.part/cross-gcc"
+  echo 'workspace(name = "system")' >"${made}.part/usr/WORKSPACE"
+  mv "${made}.part" "${made}"
 }
 
 run_bazel() {
