@@ -11,11 +11,23 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
 
 namespace urma_test {
+
+// Whether the kernel takes filters at all: it then misses the filter.
+inline bool takes_filters() {
+  return ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, nullptr) != 0 && errno == EFAULT;
+}
+
+#define SKIP_UNLESS_CALLS_CAN_BE_REFUSED()                                            \
+  do {                                                                                \
+    if (!::urma_test::takes_filters())                                                \
+      GTEST_SKIP() << "the kernel takes no filters of calls (CONFIG_SECCOMP_FILTER)"; \
+  } while (0)
 
 // Makes a system call fail from now on, in the calling thread and threads that it starts.
 inline void refuse(long call, int error) {

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "test/process/kernel.h"
 #include "test/unit/raw_peer.h"
 #include "test/unit/shm_harness.h"
 #include "urma/providers/shm/patience.h"
@@ -35,6 +36,7 @@ Fd dev_null() { return Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 Answer ask_for_nothing(RawPeer* peer) { return peer->ask(RawPeer::request(RequestType::kAtomic)); }
 
 TEST_F(HostilePeerTest, DescriptorsWithTheGreetingAreClosed) {
+  SKIP_UNLESS_SURPLUS_DESCRIPTORS_ARE_CLOSED();
   Node owner;
   const Fd null = dev_null();
   const auto before = open_descriptors();
@@ -53,6 +55,7 @@ TEST_F(HostilePeerTest, DescriptorsWithTheGreetingAreClosed) {
 }
 
 TEST_F(HostilePeerTest, DescriptorsWithARequestAreClosed) {
+  SKIP_UNLESS_SURPLUS_DESCRIPTORS_ARE_CLOSED();
   Node owner;
   const Fd null = dev_null();
   const auto before = open_descriptors();
@@ -72,6 +75,7 @@ TEST_F(HostilePeerTest, DescriptorsWithARequestAreClosed) {
 }
 
 TEST_F(HostilePeerTest, DescriptorsWithAMessageOfAnotherSizeAreClosed) {
+  SKIP_UNLESS_SURPLUS_DESCRIPTORS_ARE_CLOSED();
   Node owner;
   const Fd null = dev_null();
   const auto before = open_descriptors();
@@ -109,6 +113,7 @@ void answer_an_import(size_t with_greeting, size_t with_answer) {
 }
 
 TEST_F(HostilePeerTest, DescriptorsFromAnOwnerAreClosed) {
+  SKIP_UNLESS_SURPLUS_DESCRIPTORS_ARE_CLOSED();
   answer_an_import(0, 0);
   const auto before = open_descriptors();
   for (const size_t count : kDescriptorCounts) {
@@ -254,6 +259,7 @@ void expect_no_hold_up(const Trick& trick) {
 }
 
 TEST_F(HostilePeerTest, SenderThatChangesAMessageInFlightDelaysNoOther) {
+  SKIP_UNLESS_THE_KERNEL_COPIES();
   const std::vector<Trick> tricks = {
       {"withdrawn", [](LargeMessage* message) { message->header().word = 0; }},
       {"of another kind", [](LargeMessage* message) { message->header().word ^= 0xFFULL << 32; }},

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "test/process/kernel.h"
 #include "test/unit/shm_harness.h"
 
 namespace urma::shm {
@@ -33,6 +34,7 @@ class ImplicitImportsTest : public urma_test::ProcessTest {
 };
 
 TEST_F(ImplicitImportsTest, OwnerIsAskedOnce) {
+  SKIP_UNLESS_THE_KERNEL_COPIES();
   char* const target = pair.target.data();
   EXPECT_EQ(write(pair.registered, target), URMA_CR_SUCCESS);
   pair.owner.settle();

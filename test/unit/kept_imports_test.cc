@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "test/process/kernel.h"
 #include "test/unit/raw_peer.h"
 #include "test/unit/shm_harness.h"
 
@@ -54,6 +55,7 @@ class KeptImportsTest : public urma_test::ProcessTest {
 };
 
 TEST_F(KeptImportsTest, OwnerIsAskedOnce) {
+  SKIP_UNLESS_THE_KERNEL_COPIES();
   const char* const target = pair.target.data();
   const urma_seg_t descriptions[] = {pair.registered->seg, part_of(pair.registered, 64, 8),
                                      part_of(pair.registered, 4095, 1)};
@@ -97,6 +99,7 @@ TEST_F(KeptImportsTest, EndWithTheRegistration) {
 
 // One after another, more than are kept.
 TEST_F(KeptImportsTest, LeastRecentlyUsedAreDropped) {
+  SKIP_UNLESS_THE_KERNEL_COPIES();
   constexpr uint32_t kMany = 300, kKept = 256, kEach = 64;
   std::vector<char> memory(kMany * kEach);
   std::vector<urma_target_seg_t*> segments;

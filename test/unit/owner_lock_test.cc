@@ -111,6 +111,7 @@ TEST(OwnerLockTest, EveryThreadEntersAtOnceAfterTheBias) {
 
 // Like a seccomp filter that a program installs later.
 TEST(OwnerLockTest, TheBiasEndsWhereTheKernelRefusesBarriers) {
+  SKIP_UNLESS_CALLS_CAN_BE_REFUSED();
   constexpr int kRounds = 100;
   Guarded guarded;
   guarded.use(kRounds);

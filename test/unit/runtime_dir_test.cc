@@ -567,6 +567,7 @@ TEST_F(RuntimeDirTest, LackOfDescriptorsIsReported) {
 
 // What is refused for one name is refused for all: the first refusal ends the start.
 TEST_F(RuntimeDirTest, RefusedLocksFailTheStartAndAreReported) {
+  SKIP_UNLESS_CALLS_CAN_BE_REFUSED();
   fs::create_directory(path_);
   ::chmod(path_.c_str(), 0700);
   const auto refused = [&](const std::function<void()>& refuse) {

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "test/process/kernel.h"
 #include "test/unit/raw_peer.h"
 #include "test/unit/shm_harness.h"
 #include "urma/providers/shm/peer.h"
@@ -51,6 +52,7 @@ class Interrupter {
 };
 
 TEST(Signals, AnInterruptedCopyDoesNotTakeThePeerForGone) {
+  SKIP_UNLESS_THE_KERNEL_COPIES();
   PeerProcess peer;
   peer.pid = ::getpid();
   peer.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));

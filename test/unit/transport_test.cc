@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "jetty/queues.h"
+#include "test/process/kernel.h"
 #include "test/unit/shm_harness.h"
 
 namespace urma::shm {
@@ -411,6 +412,7 @@ TEST_F(TransportTest, MemoryIsNotReadOnceItIsUnregistered) {
 
 // The owner's service thread is paused: the owner does not know yet that the queue is gone.
 TEST_F(TransportTest, ALargeMessageIsNotReadOnceItsQueueIsDeleted) {
+  SKIP_UNLESS_THE_KERNEL_COPIES();
   constexpr uint32_t kLarge = 2 * kCopyPerTurn;
   for (const bool half_read : {false, true}) {
     Pair pair;
