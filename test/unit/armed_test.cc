@@ -3,8 +3,10 @@
 // What must wake a sleeping owner when its peer makes no further call.
 #include <gtest/gtest.h>
 
+#include <thread>
 #include <vector>
 
+#include "test/process/refusal.h"
 #include "test/unit/shm_harness.h"
 
 namespace urma::shm {
@@ -15,7 +17,7 @@ using ArmedTest = urma_test::ProcessTest;
 constexpr size_t kLarge = 4 << 20;
 
 // A late receive starts a copy in several parts, which only the owner continues.
-TEST_F(ArmedTest, LargeMessageThatWaitedForAReceive) {
+void expect_late_receive_to_be_filled() {
   Node owner;
   Node sender;
   std::vector<char> target(kLarge), source(kLarge, 's');
@@ -38,6 +40,17 @@ TEST_F(ArmedTest, LargeMessageThatWaitedForAReceive) {
   ASSERT_EQ(records.size(), 1u);
   EXPECT_EQ(records[0].completion_len, kLarge);
   EXPECT_EQ(target, source);
+}
+
+TEST_F(ArmedTest, LargeMessageThatWaitedForAReceive) { expect_late_receive_to_be_filled(); }
+
+// Its first part is refused while the owner sleeps, and the sender has to help.
+TEST_F(ArmedTest, LargeMessageThatWaitedAndThatTheKernelDoesNotCopy) {
+  SKIP_UNLESS_CALLS_CAN_BE_REFUSED();
+  std::thread([] {
+    urma_test::refuse(SYS_process_vm_readv, EPERM);
+    expect_late_receive_to_be_filled();
+  }).join();
 }
 
 }  // namespace

@@ -169,8 +169,10 @@ urma_cr_status_t Receiver::pull_stretch(const IncomingRing& ring, Pull* pulled, 
   const IovecList into = destination(pull, entry, bytes);
   const urma_cr_status_t status =
       transport_->copy().copy(Direction::kRead, *ring.process, into.list(), from.list(), moved);
-  // If the kernel has just refused, the next turn goes the other way.
-  return ring.process->reachable() ? status : URMA_CR_SUCCESS;
+  if (status == URMA_CR_SUCCESS || ring.process->reachable()) return status;
+  // The kernel has just refused. The other way at once: its end brings about the next turn, and an
+  // owner that sleeps has no other.
+  return pull_staged(ring, pulled, entry, bytes, moved);
 }
 
 // A copy that was asked for before has another length than the turn.
