@@ -291,8 +291,10 @@ void Link::request_copy(const Request& asked, std::shared_ptr<StagedCopy> copy,
   if (!std::exchange(staging_lent_, true)) {
     Request lend = {};
     lend.type = RequestType::kStage;
-    // If the owner cannot take it, it refuses the copies.
-    request(lend, {staging().fd()}, [](const Reply&, Attached&) {});
+    // If the owner cannot take it now, it refuses the copies; the next one lends it again.
+    request(lend, {staging().fd()}, [this](const Reply& reply, Attached&) {
+      if (reply.answer != Answer::kAccepted) staging_lent_ = false;
+    });
   }
   request(asked, {},
           [copy = std::move(copy), on_end = std::move(on_end)](const Reply& reply, Attached&) {
