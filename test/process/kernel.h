@@ -6,6 +6,7 @@
 #define TEST_PROCESS_KERNEL_H_
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -69,6 +70,21 @@ inline bool closes_surplus_descriptors() {
   do {                                                                                      \
     static const bool closed = ::urma_test::closes_surplus_descriptors();                   \
     if (!closed) GTEST_SKIP() << "the kernel leaves descriptors open that nobody can name"; \
+  } while (0)
+
+// Whether the kernel says that memory cannot be written, before anybody writes it.
+inline bool tells_of_memory_that_is_not_writable() {
+  const auto bytes = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  void* const page = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const bool told = page != MAP_FAILED && ::madvise(page, bytes, MADV_POPULATE_WRITE) != 0;
+  if (page != MAP_FAILED) ::munmap(page, bytes);
+  return told;
+}
+
+#define SKIP_UNLESS_THE_KERNEL_TELLS_WHAT_IS_WRITABLE()                                 \
+  do {                                                                                  \
+    if (!::urma_test::tells_of_memory_that_is_not_writable())                           \
+      GTEST_SKIP() << "the kernel does not say what is writable (MADV_POPULATE_WRITE)"; \
   } while (0)
 
 }  // namespace urma_test
