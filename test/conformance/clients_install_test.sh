@@ -32,9 +32,10 @@ int main(void) {
   return urma_uninit() == URMA_SUCCESS && count > 0 ? 0 : 2;
 }
 END
-  cc -std=c11 -Wall -Werror -o "${TEST_TMPDIR}/linked" "${TEST_TMPDIR}/linked.c" "${flags[@]}"
+  "${CC:-cc}" -std=c11 -Wall -Werror -o "${TEST_TMPDIR}/linked" "${TEST_TMPDIR}/linked.c" \
+    "${flags[@]}"
   "${TEST_TMPDIR}/linked"
-  c++ -std=c++20 -x c++ -fsyntax-only "${TEST_TMPDIR}/linked.c" "${flags[@]}"
+  "${CXX:-c++}" -std=c++20 -x c++ -fsyntax-only "${TEST_TMPDIR}/linked.c" "${flags[@]}"
 done
 
 # A program that opens the library itself, under each name, and resolves all functions at once.
@@ -54,6 +55,6 @@ int main(int argc, char** argv) {
   return sizeof(names) / sizeof(names[0]) == 131 ? 0 : 3;
 }
 END
-cc -std=c11 -Itest/process -o "${TEST_TMPDIR}/opened" "${TEST_TMPDIR}/opened.c" -ldl
+"${CC:-cc}" -std=c11 -Itest/process -o "${TEST_TMPDIR}/opened" "${TEST_TMPDIR}/opened.c" -ldl
 "${TEST_TMPDIR}/opened" liburma.so.0
 "${TEST_TMPDIR}/opened" liburma.so
