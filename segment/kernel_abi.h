@@ -11,6 +11,7 @@
 
 namespace urma::kernel {
 
+// The only sizes of pages that can be moved. Elsewhere page_bytes() has the kernel's own.
 inline constexpr uint64_t kPageBytes = 4096;
 inline constexpr uint64_t kHugePageBytes = 2 << 20;
 inline constexpr uint64_t kHugeMask = kHugePageBytes - 1;

@@ -4,13 +4,13 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "segment/page_size.h"
 #include "segment/shared_memory.h"
 #include "urma/base/error.h"
 #include "urma/base/log.h"
@@ -22,11 +22,6 @@ constexpr uint64_t kHugePage = 2ULL << 20;
 constexpr int kReserved = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 // A process may have some ten thousand, and needs them for other things.
 constexpr uint32_t kMaxMappings = 1024;
-
-uint64_t page_size() {
-  static const auto size = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-  return size;
-}
 
 uint64_t round_down(uint64_t value, uint64_t unit) { return value / unit * unit; }
 uint64_t round_up(uint64_t value, uint64_t unit) { return round_down(value + unit - 1, unit); }
@@ -42,9 +37,9 @@ AddressArea::AddressArea(uint64_t bytes) : start_(0), bytes_(bytes) {
 }
 
 std::unique_ptr<AddressArea> AddressArea::same(uint64_t va, uint64_t len) {
-  if (len == 0 || va + len < va || va + len > UINT64_MAX - page_size()) return nullptr;
-  const uint64_t first = round_down(va, page_size());
-  const uint64_t bytes = round_up(va + len, page_size()) - first;
+  if (len == 0 || va + len < va || va + len > UINT64_MAX - page_bytes()) return nullptr;
+  const uint64_t first = round_down(va, page_bytes());
+  const uint64_t bytes = round_up(va + len, page_bytes()) - first;
   void* const wished = reinterpret_cast<void*>(first);
   void* area = ::mmap(wished, bytes, PROT_NONE, kReserved | MAP_FIXED_NOREPLACE, -1, 0);
   const bool elsewhere = area != MAP_FAILED && area != wished;
@@ -67,8 +62,8 @@ std::unique_ptr<AddressArea> AddressArea::same(uint64_t va, uint64_t len) {
 AddressArea::~AddressArea() { ::munmap(reinterpret_cast<void*>(start_), bytes_); }
 
 bool AddressArea::is_same(uint64_t va, uint64_t len) const {
-  const uint64_t first = round_down(va, page_size());
-  return start_ == first && bytes_ == round_up(va + len, page_size()) - first;
+  const uint64_t first = round_down(va, page_bytes());
+  return start_ == first && bytes_ == round_up(va + len, page_bytes()) - first;
 }
 
 MappedView::MappedView(uint64_t base, uint64_t len, std::span<const PartDescription> parts,
@@ -90,8 +85,8 @@ MappedView::MappedView(uint64_t base, uint64_t len, std::span<const PartDescript
 // Congruent to the owner's addresses, and so to the offsets in its files, modulo the size of a huge
 // page: what is huge there can be huge here.
 void MappedView::reserve() {
-  const uint64_t first = round_down(base_, page_size());
-  const uint64_t bytes = round_up(base_ + len_, page_size()) - first;
+  const uint64_t first = round_down(base_, page_bytes());
+  const uint64_t bytes = round_up(base_ + len_, page_bytes()) - first;
   area_ = std::make_unique<AddressArea>(bytes + kHugePage);
   const uint64_t here = area_->start() + (first - area_->start()) % kHugePage;
   distance_ = here - first;
@@ -122,12 +117,12 @@ void MappedView::add(const PartDescription& part, std::span<Fd> files) {
 // Only whole pages of sealed shared memory that holds the part are mapped, so that no access can
 // fault later; the segment may end within a page that holds nothing else.
 bool MappedView::map(const PartDescription& part, std::span<Fd> files) {
-  const uint64_t first = round_down(part.va, page_size());
-  const uint64_t last = round_up(part.va + part.len, page_size());
+  const uint64_t first = round_down(part.va, page_bytes());
+  const uint64_t last = round_up(part.va + part.len, page_bytes());
   const uint64_t offset = part.offset;
   const bool whole =
       first == part.va && (last == part.va + part.len || part.va + part.len == base_ + len_);
-  if (!whole || part.file >= files.size() || offset % page_size() != 0 ||
+  if (!whole || part.file >= files.size() || offset % page_bytes() != 0 ||
       mappings_ == kMaxMappings) {
     return false;
   }

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "segment/kernel_abi.h"
+#include "segment/page_size.h"
 
 namespace urma {
 namespace {
@@ -61,7 +62,7 @@ std::optional<Vma> parse_line(std::string_view text) {
   vma.protection = (rights[0] == 'r' ? PROT_READ : 0) | (rights[1] == 'w' ? PROT_WRITE : 0) |
                    (rights[2] == 'x' ? PROT_EXEC : 0);
   vma.shared = rights[3] == 's';
-  vma.page_bytes = kernel::kPageBytes;
+  vma.page_bytes = page_bytes();
   vma.device = makedev(major, minor);
   std::snprintf(vma.name, sizeof vma.name, "%s", line + name);
   return vma;
@@ -132,7 +133,7 @@ uint64_t MemoryMap::count() {
 }
 
 urma_ext_reason_t refusal(const Vma& vma) {
-  if (vma.page_bytes > kernel::kPageBytes) return URMA_EXT_REASON_HUGETLB;
+  if (vma.page_bytes > page_bytes()) return URMA_EXT_REASON_HUGETLB;
   if (vma.shared) return URMA_EXT_REASON_SHARED;
   if (vma.is_file()) return URMA_EXT_REASON_FILE;
   if (std::strcmp(vma.name, "[stack]") == 0) return URMA_EXT_REASON_STACK;

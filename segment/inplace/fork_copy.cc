@@ -9,7 +9,7 @@
 #include <cerrno>
 
 #include "segment/inplace/page_table.h"
-#include "segment/kernel_abi.h"
+#include "segment/page_size.h"
 
 namespace urma {
 namespace {
@@ -78,7 +78,7 @@ uint64_t replace(const PageMemory& memory, uint64_t start, uint64_t end, int pro
 // Memory that the program keeps from its children is mapped in the parent only.
 bool is_mapped(uint64_t va) {
   unsigned char there;
-  return ::mincore(reinterpret_cast<void*>(va), kernel::kPageBytes, &there) == 0;
+  return ::mincore(reinterpret_cast<void*>(va), page_bytes(), &there) == 0;
 }
 
 }  // namespace

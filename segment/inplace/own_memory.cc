@@ -8,13 +8,13 @@
 #include <iterator>
 
 #include "segment/kernel_abi.h"
+#include "segment/page_size.h"
 
 namespace urma {
 namespace {
 
 using kernel::kHugeMask;
 using kernel::kHugePageBytes;
-using kernel::kPageBytes;
 
 // Address space whose first byte is aligned as offset 0 of a file needs it; 0 with errno.
 uint64_t reserve(uint64_t bytes) {
@@ -59,7 +59,7 @@ OwnMemory::Block* OwnMemory::allocate(uint64_t bytes, bool huge) {
     errno = ENOMEM;
     return nullptr;
   }
-  const uint64_t unit = huge ? kHugePageBytes : kPageBytes;
+  const uint64_t unit = huge ? kHugePageBytes : page_bytes();
   const uint64_t whole = (bytes + unit - 1) & ~(unit - 1);
   const uint64_t va = reserve(whole);
   if (va == 0) return nullptr;

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "segment/inplace/page_table.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "segment/kernel_abi.h"
+#include "segment/page_size.h"
 #include "urma/base/error.h"
 
 namespace urma {
 namespace {
 
-constexpr uint64_t kPageMask = kernel::kPageBytes - 1;
 // Many registrations are imported once, for one request, and moving pages there and back costs as
 // much as a thousand small copies.
 constexpr uint32_t kImportsWorthSharing = 4;
@@ -43,10 +40,7 @@ SharedPart clip(SharedPart part, uint64_t start, uint64_t end) {
 
 }  // namespace
 
-bool PageTable::knows_pages() {
-  static const bool known = ::sysconf(_SC_PAGESIZE) == static_cast<long>(kernel::kPageBytes);
-  return known;
-}
+bool PageTable::knows_pages() { return page_bytes() == kernel::kPageBytes; }
 
 void PageTable::set_in_place(bool on) {
   const MutexLock lock(mutex_);
@@ -69,21 +63,21 @@ MemoryMap& PageTable::memory_map() {
 }
 
 PageTable::RangeId PageTable::add(uint64_t va, uint64_t len, const Audience& audience) {
-  if (len == 0 || len > UINT64_MAX - kernel::kPageBytes ||
-      va > UINT64_MAX - kernel::kPageBytes - len) {
+  const uint64_t page = page_bytes();
+  if (len == 0 || len > UINT64_MAX - page || va > UINT64_MAX - page - len) {
     fail(URMA_EINVAL, "invalid range: {} bytes at {:#x}", len, va);
   }
   const MutexLock lock(mutex_);
   Range range = {};
   range.va = va;
   range.len = len;
-  range.first = (va + kPageMask) & ~kPageMask;
-  range.last = (va + len) & ~kPageMask;
+  range.first = (va + page - 1) & ~(page - 1);
+  range.last = (va + len) & ~(page - 1);
   range.audience = audience;
   // The bytes after those asked for belong to nobody else.
   const auto* block = own_.at_or_after(va + len - 1);
   if (block != nullptr && block->va < va + len && block->va + block->bytes <= va + len) {
-    range.last = std::max(range.last, (va + len + kPageMask) & ~kPageMask);
+    range.last = std::max(range.last, (va + len + page - 1) & ~(page - 1));
   }
   if (range.last <= range.first) range.first = range.last = va + len;
   range.cursor = range.first;
@@ -119,10 +113,6 @@ std::vector<SharedPart> PageTable::parts(RangeId id) const {
 }
 
 void* PageTable::allocate(uint64_t bytes, uint32_t flags) {
-  if (!knows_pages()) {
-    errno = ENOTSUP;
-    return nullptr;
-  }
   const MutexLock lock(mutex_);
   const auto* block = own_.allocate(bytes, (flags & URMA_EXT_ALLOC_HUGE) != 0);
   return block == nullptr ? nullptr : reinterpret_cast<void*>(block->va);

@@ -161,7 +161,7 @@ class PageTable final : public SharedPages {
 
   // While a child is copying, nothing may be punched out of memory that it may read.
   bool child_is_copying() const URMA_REQUIRES(mutex_) { return child_copies_.any_missing(); }
-  // Whether the kernel's page size is kPageBytes.
+  // Whether the kernel's page size is kPageBytes; no others are moved.
   static bool knows_pages();
   // The map of this process. Retries if it could not be opened before.
   MemoryMap& memory_map() URMA_REQUIRES(mutex_);

@@ -15,6 +15,7 @@
 
 #include "segment/inplace/page_table.h"
 #include "segment/kernel_abi.h"
+#include "segment/page_size.h"
 #include "urma/base/clock.h"
 
 namespace urma {
@@ -211,8 +212,7 @@ uint64_t PageTable::adopt_own(RangeId id, Range& range, OwnMemory::Block& block)
   if (block.exposed_to && !(*block.exposed_to == range.audience)) {
     return refuse(range, end, URMA_EXT_REASON_OTHER_TOKEN);
   }
-  const uint64_t needed =
-      (block.va + block.bytes + kernel::kPageBytes - 1) & ~(kernel::kPageBytes - 1);
+  const uint64_t needed = (block.va + block.bytes + page_bytes() - 1) & ~(page_bytes() - 1);
   if (range.first > block.va || range.last < needed) {
     return refuse(range, end, URMA_EXT_REASON_PART);
   }

@@ -44,6 +44,10 @@ bool PageTable::secure_way_back() {
 }
 
 std::unique_ptr<WayBack> PageTable::make_way_back() {
+  if (!knows_pages()) {
+    errno = ENOTSUP;
+    return nullptr;
+  }
   auto way = WayBack::make();
   if (way != nullptr) passing_fds_.insert({way->uffd(), way->stop_fd(), way->status_fd()});
   return way;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <thread>
 
+#include "segment/page_size.h"
 #include "test/unit/in_place_harness.h"
 
 namespace urma {
@@ -19,7 +20,7 @@ TEST(OwnMemory, IsZeroedAlignedAndFreed) {
     for (const uint32_t flags : {0U, URMA_EXT_ALLOC_HUGE}) {
       auto* const memory = static_cast<char*>(table.allocate(bytes, flags));
       ASSERT_NE(memory, nullptr);
-      EXPECT_EQ(address(memory) % (bytes >= 2 * kMiB ? 2 * kMiB : kPage), 0u);
+      EXPECT_EQ(address(memory) % (bytes >= 2 * kMiB ? 2 * kMiB : page_bytes()), 0u);
       for (uint64_t at = 0; at < bytes; ++at) ASSERT_EQ(memory[at], 0);
       std::memset(memory, 1, bytes);
       EXPECT_FALSE(table.deallocate(memory + 1));
@@ -34,45 +35,45 @@ TEST(OwnMemory, IsZeroedAlignedAndFreed) {
 TEST(OwnMemory, IsHandedOutWithoutMoving) {
   PageTable table;
   table.set_in_place(false);
-  constexpr uint64_t kBytes = 5000;
-  auto* const memory = static_cast<char*>(table.allocate(kBytes, 0));
+  const uint64_t bytes = page_bytes() + 904;
+  auto* const memory = static_cast<char*>(table.allocate(bytes, 0));
   ASSERT_NE(memory, nullptr);
   SharedPages::RangeId range;
-  const auto parts = shared_parts(table, memory, kBytes, &range, kReaders);
+  const auto parts = shared_parts(table, memory, bytes, &range, kReaders);
   ASSERT_EQ(parts.size(), 1u);
   ASSERT_EQ(parts[0].reason, URMA_EXT_REASON_NONE);
-  EXPECT_EQ(parts[0].len, kBytes);
+  EXPECT_EQ(parts[0].len, bytes);
   struct stat status;
   ::fstat(parts[0].fd, &status);
-  EXPECT_EQ(status.st_size, 8192);
+  EXPECT_EQ(static_cast<uint64_t>(status.st_size), 2 * page_bytes());
   EXPECT_NE(::fcntl(parts[0].fd, F_GET_SEALS) & F_SEAL_FUTURE_WRITE, 0);
   EXPECT_FALSE(PeerMapping(parts[0]).mapped());
   PeerMapping reader(parts[0], PROT_READ);
-  memory[4999] = 7;
-  EXPECT_EQ(reader.get()[4999], 7);
+  memory[bytes - 1] = 7;
+  EXPECT_EQ(reader.get()[bytes - 1], 7);
   table.remove(range);
-  memory[4999] = 8;
-  EXPECT_EQ(memory[4999], 8);
+  memory[bytes - 1] = 8;
+  EXPECT_EQ(memory[bytes - 1], 8);
   EXPECT_TRUE(table.deallocate(memory));
 }
 
 TEST(OwnMemory, APartIsNotHandedOut) {
   PageTable table;
-  auto* const memory = static_cast<char*>(table.allocate(4 * kPage, 0));
+  auto* const memory = static_cast<char*>(table.allocate(4 * page_bytes(), 0));
   SharedPages::RangeId range;
-  auto parts = shared_parts(table, memory + kPage, 2 * kPage, &range);
+  auto parts = shared_parts(table, memory + page_bytes(), 2 * page_bytes(), &range);
   ASSERT_EQ(parts.size(), 1u);
   EXPECT_EQ(parts[0].reason, URMA_EXT_REASON_PART);
   table.remove(range);
   // Except to importers that have the whole already.
   SharedPages::RangeId whole;
   SharedPages::RangeId other;
-  shared_parts(table, memory, 4 * kPage, &whole);
-  parts = shared_parts(table, memory + kPage, 2 * kPage, &range);
+  shared_parts(table, memory, 4 * page_bytes(), &whole);
+  parts = shared_parts(table, memory + page_bytes(), 2 * page_bytes(), &range);
   ASSERT_EQ(parts.size(), 1u);
   EXPECT_EQ(parts[0].reason, URMA_EXT_REASON_NONE);
-  EXPECT_EQ(parts[0].offset, kPage);
-  parts = shared_parts(table, memory, 4 * kPage, &other, kReaders);
+  EXPECT_EQ(parts[0].offset, page_bytes());
+  parts = shared_parts(table, memory, 4 * page_bytes(), &other, kReaders);
   ASSERT_EQ(parts.size(), 1u);
   EXPECT_EQ(parts[0].reason, URMA_EXT_REASON_OTHER_TOKEN);
   table.remove(whole);

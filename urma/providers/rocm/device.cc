@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/rocm/device.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -27,7 +29,8 @@ uint32_t max_transfer(const Agent& agent) {
 uint32_t page_sizes(const Agent& agent) {
   uint64_t sizes = 0;
   for (const Pool& pool : agent.pools) sizes |= pool.granule;
-  return sizes == 0 ? 4096 : static_cast<uint32_t>(sizes);
+  if (sizes == 0) sizes = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  return static_cast<uint32_t>(sizes);
 }
 
 urma_device_attr_t describe(const Agent& agent, const std::string& name, uint32_t eid_count) {
