@@ -74,7 +74,8 @@ run_bazel() {
   # Links of its own: bazel-bin stays on the build for this machine.
   exec bazel --output_base="${root}.bazel" "${command}" --symlink_prefix="bazel-${arch}-" \
     --repo_env=CC="${root}/cross-gcc" "${tools[@]}" --override_repository=system="${root}/usr" \
-    --test_env=QEMU_LD_PREFIX="${root}" "$@"
+    --test_env=QEMU_LD_PREFIX="${root}" --test_env=QEMU_PAGESIZE --test_env=CC="${root}/cross-gcc" \
+    --test_env=CXX="${root}/cross-gcc" "$@"
 }
 
 # Why the kernel does not start a program of ARCH.
