@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Makes urma/_abi.py, the declarations that cffi needs, of the public headers.
 
-    declare.py HEADER_FOLDER OUTPUT
+    declare.py HEADER_FOLDER OUTPUT [MACHINE]
 
-cffi reads C without a preprocessor and without what only compilers know. So comments, directives
+MACHINE is what `uname -m` prints where the binding will run, by default that of this machine. cffi reads C without a preprocessor and without what only compilers know. So comments, directives
 and __extension__ go, constants in sizes of arrays become numbers, and opaque types of the C library
 get their sizes. //python:layout_test compares the result with what the compiler says.
 """
@@ -24,14 +24,13 @@ HEADERS = ("urma_opcode.h", "urma_types.h", "urma_api.h")
 
 # Definitions that the headers use from elsewhere. The locks are opaque; only their size and
 # alignment count.
-FOREIGN = f"""
+FOREIGN = """
 typedef unsigned short sa_family_t;
 typedef unsigned long atomic_ulong;
-struct in_addr {{ uint32_t s_addr; }};
-struct in6_addr {{ uint32_t s6_addr32[4]; }};
-typedef union {{ char bytes[{48 if platform.machine() == "aarch64" else 40}]; long align; }}
-    pthread_mutex_t;
-typedef union {{ char bytes[48]; long long align; }} pthread_cond_t;
+struct in_addr { uint32_t s_addr; };
+struct in6_addr { uint32_t s6_addr32[4]; };
+typedef union { char bytes[MUTEX_BYTES]; long align; } pthread_mutex_t;
+typedef union { char bytes[48]; long long align; } pthread_cond_t;
 """
 
 # libffi passes no unions by value. These have 32 bits, which Linux calling conventions pass like a
@@ -97,9 +96,9 @@ def texts(header: str, numbers: dict) -> dict:
     }
 
 
-def make(folder: pathlib.Path) -> str:
+def make(folder: pathlib.Path, machine: str) -> str:
     ffi = cffi.FFI()
-    ffi.cdef(FOREIGN)
+    ffi.cdef(FOREIGN.replace("MUTEX_BYTES", "48" if machine == "aarch64" else "40"))
     headers = [read(folder, name) for name in HEADERS]
     numbers = constants("\n".join(headers))
     for header in headers:
@@ -117,9 +116,10 @@ def make(folder: pathlib.Path) -> str:
 
 
 def main() -> None:
-    if len(sys.argv) != 3:
+    if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
-    pathlib.Path(sys.argv[2]).write_text(make(pathlib.Path(sys.argv[1])))
+    headers, output, machine = *sys.argv[1:3], (*sys.argv[3:], platform.machine())[0]
+    pathlib.Path(output).write_text(make(pathlib.Path(headers), machine))
 
 
 if __name__ == "__main__":

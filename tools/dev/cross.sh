@@ -7,6 +7,7 @@
 #     cross.sh ARCH bazel COMMAND [ARGUMENT...]   Bazel for ARCH, in an output tree of its own
 #     cross.sh ARCH emulate PROGRAM [ARGUMENT...] PROGRAM, which may start others of ARCH
 #     cross.sh ARCH why-not                       why nothing of ARCH can run here; empty if it can
+#     cross.sh ARCH root                          the folder with the packages of ARCH
 #
 # The packages lie unpacked in a folder, kept in ${URMA_DISTRO_CACHE:-~/.cache/urma-distro}; none
 # of them is installed on this machine. Root only: debootstrap and the kernel's table of emulators
@@ -38,6 +39,24 @@ keep_links_within() {
   done < <(find "${folder}" -type l -lname '/*' -print0)
 }
 
+# Adds the package file $2 to dpkg's data in the folder $1, for dpkg-shlibdeps: which package has a
+# library, and what it says of it. The names of the files are those that they will have here.
+describe() {
+  local made="$1" data="$1/var/lib/dpkg" fields name
+  fields="$(dpkg-deb --field "$2")"
+  name="$(sed -n 's/^Package: //p' <<<"${fields}")"
+  ! grep -qx 'Multi-Arch: same' <<<"${fields}" || name+=":${debian_arch}"
+  printf '%s\nStatus: install ok installed\n\n' "${fields}" >>"${data}/status"
+  dpkg-deb --fsys-tarfile "$2" | tar -t | sed -e 's|^\.||' -e 's|/$||' -e "s|^|${root}|" \
+    >"${data}/info/${name}.list"
+  dpkg-deb --control "$2" "${made}/control"
+  for fields in symbols shlibs; do
+    [[ ! -e "${made}/control/${fields}" ]] ||
+      mv "${made}/control/${fields}" "${data}/info/${name}.${fields}"
+  done
+  rm -r "${made}/control"
+}
+
 # Unpacks the packages of ARCH of this release in the folder $1, and adds what Bazel needs: a
 # compiler that looks there alone, and the libraries as a repository.
 make_root() {
@@ -55,12 +74,19 @@ make_root() {
   for package in "${made}.part"/var/cache/apt/archives/*.deb; do
     dpkg-deb --extract "${package}" "${made}.part"
   done
+  rm -rf "${made}.part/var/lib/dpkg"
+  mkdir -p "${made}.part/var/lib/dpkg/info"
+  echo 1 >"${made}.part/var/lib/dpkg/info/format"
+  for package in "${made}.part"/var/cache/apt/archives/*.deb; do
+    describe "${made}.part" "${package}"
+  done
   rm -rf "${made}.part"/var/cache/apt/archives
   keep_links_within "${made}.part"
   printf '#!/bin/sh\nexec /usr/bin/%s-gcc --sysroot=%s "$@"\n' "${triplet}" "${made}" \
     >"${made}.part/cross-gcc"
   chmod +x "${made}.part/cross-gcc"
   echo 'workspace(name = "system")' >"${made}.part/usr/WORKSPACE"
+  rm -rf "${made}"
   mv "${made}.part" "${made}"
 }
 
@@ -96,7 +122,7 @@ emulate() {
   QEMU_LD_PREFIX="${root}" exec "$@"
 }
 
-[[ "$#" -ge 2 ]] || die "usage: cross.sh ARCH bazel|emulate|why-not [ARGUMENT...]"
+[[ "$#" -ge 2 ]] || die "usage: cross.sh ARCH bazel|emulate|root|why-not [ARGUMENT...]"
 readonly arch="$1"
 case "${arch}" in
   aarch64) readonly debian_arch=arm64 ;;
@@ -105,10 +131,11 @@ esac
 readonly triplet="${arch}-linux-gnu"
 readonly root="${URMA_DISTRO_CACHE:-${HOME}/.cache/urma-distro}/${debian_arch}"
 [[ "$(id -u)" -eq 0 ]] || die "a cross build needs root, for debootstrap"
-[[ -d "${root}" ]] || make_root "${root}"
+[[ -e "${root}/var/lib/dpkg/status" ]] || make_root "${root}"
 case "$2" in
   bazel) run_bazel "${@:3}" ;;
   emulate) emulate "${@:3}" ;;
   why-not) why_not ;;
-  *) die "cross.sh: '$2' is not one of bazel, emulate, why-not" ;;
+  root) echo "${root}" ;;
+  *) die "cross.sh: '$2' is not one of bazel, emulate, root, why-not" ;;
 esac
