@@ -4,7 +4,9 @@
 
     declare.py HEADER_FOLDER OUTPUT [MACHINE]
 
-MACHINE is what `uname -m` prints where the binding will run, by default that of this machine. cffi reads C without a preprocessor and without what only compilers know. So comments, directives
+MACHINE is what `uname -m` prints where the binding will run, by default that of this machine.
+
+cffi reads C without a preprocessor and without what only compilers know. So comments, directives
 and __extension__ go, constants in sizes of arrays become numbers, and opaque types of the C library
 get their sizes. //python:layout_test compares the result with what the compiler says.
 """
