@@ -22,6 +22,7 @@
 #include "jetty/network.h"
 #include "urma/base/error.h"
 #include "urma/providers/bond/ids.h"
+#include "urma/providers/shm/protocol.h"
 
 namespace urma::bond {
 namespace {
@@ -118,9 +119,9 @@ class BondIdsTest : public testing::Test {
  protected:
   BondIdsTest() { ::signal(SIGXFSZ, SIG_IGN); }
 
-  std::string file() const {
-    return directory_.path() + "/" +
-           directory_.socket_name(kSlot, ("bond-" + hex_of(eid_)).c_str());
+  std::string file(uint32_t version = shm::kProtocolVersion) const {
+    const std::string name = urma::format("bond{}-{}", version, hex_of(eid_));
+    return directory_.path() + "/" + directory_.socket_name(kSlot, name.c_str());
   }
 
   Directory directory_;
@@ -160,6 +161,15 @@ TEST_F(BondIdsTest, AFileThatIsThereAlreadyIsNotUsed) {
   struct stat info = {};
   ASSERT_EQ(::stat(file().c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777U, 0640U) << "only its process writes to it";
+}
+
+// It would refuse requests by shared memory.
+TEST_F(BondIdsTest, AProcessOfAnotherVersionIsNotNear) {
+  ASSERT_TRUE(ids_.start(kNumber));
+  const uint32_t id = ids_.take(IdKind::kJetty, 0);
+  EXPECT_EQ(ids_.owner_slot(IdKind::kJetty, eid_, id), kSlot);
+  fs::rename(file(), file(shm::kProtocolVersion + 1));
+  EXPECT_EQ(ids_.owner_slot(IdKind::kJetty, eid_, id), std::nullopt);
 }
 
 TEST_F(BondIdsTest, SendersAreUniqueOnTheNetwork) {

@@ -10,6 +10,7 @@
 
 #include "jetty/network.h"
 #include "urma/base/error.h"
+#include "urma/providers/shm/protocol.h"
 
 namespace urma::bond {
 namespace {
@@ -44,9 +45,11 @@ Ids::Ids(Runtime* runtime, const urma_eid_t& eid, PortNames* names)
 
 Ids::~Ids() { stop(); }
 
-// Removed with the sockets of the process, however it ends.
+// Removed with the sockets of the process, however it ends. Processes of another version would
+// refuse each other's requests by shared memory, and find no files of each other.
 std::string Ids::file_of(uint32_t slot, const urma_eid_t& eid) const {
-  return runtime_->socket_name(slot, ("bond-" + hex_of(eid)).c_str());
+  const std::string name = urma::format("bond{}-{}", shm::kProtocolVersion, hex_of(eid));
+  return runtime_->socket_name(slot, name.c_str());
 }
 
 bool Ids::start(uint32_t number) {
