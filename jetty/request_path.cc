@@ -21,7 +21,7 @@ bool RequestPath::execute_pending() {
     if (in_vain(*entry)) [[unlikely]] {
       give_up_first();
       because("an earlier request of this queue has found the target, or its memory, lost");
-      queue.complete(entry, outcome(loss_status()));
+      queue.complete(entry, outcome(URMA_CR_ACK_TIMEOUT_ERR));
       why.clear();
       continue;
     }

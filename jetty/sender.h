@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "jetty/network.h"
 #include "jetty/remote.h"
 #include "jetty/send_queue.h"
 #include "jetty/work_request.h"
@@ -46,17 +47,17 @@ class TargetPath : public SendPath {
   virtual void flush() = 0;
   // The same for a queue that drops them: nobody is told when one ends later.
   virtual void drop() { flush(); }
-  // What a path may find lost: memory that a request names, or the target, and so everything.
-  enum class Loss : uint8_t { kNone, kMemory, kTarget };
   // Once all of its requests are done, the next one to the target takes a new path, which may lead
-  // another way. Those that wait in_vain() end with `status`, so that this comes to pass also while
-  // a program posts more.
-  void give_up(Loss loss, urma_cr_status_t status) {
-    if (loss <= loss_) return;
-    loss_ = loss;
-    loss_status_ = status;
+  // another way.
+  void give_up() { given_up_ = true; }
+  // The same. Nobody has the target, or this memory: requests that wait for it end too, so that the
+  // path is over also while a program posts more.
+  void give_up_target() { given_up_ = target_lost_ = true; }
+  void give_up_memory(const ImportedSegment& lost) {
+    given_up_ = true;
+    lost_memory_ = {lost.seg.ubva.eid, lost.seg.token_id};
   }
-  bool is_over() const { return loss_ != Loss::kNone && outstanding == 0; }
+  bool is_over() const { return given_up_ && outstanding == 0; }
   // True if nothing needs this path any more: it may be deleted.
   bool unused() const { return entries == 0 && (serial_ == 0 || !target_->imported.load()); }
   // The serial of the target; 0: no further request takes this path.
@@ -91,21 +92,32 @@ class TargetPath : public SendPath {
   }
   RemoteQueue* target() const { return target_; }
   uint32_t hint() const { return hint_; }
-  // Memory may belong to another process than the target.
+  // Whether a request waits for what this path has found lost. Memory may belong to another process
+  // than the target.
   bool in_vain(const SendEntry& entry) const {
-    return loss_ != Loss::kNone && (loss_ == Loss::kTarget || entry.kind != OpKind::kSend);
+    if (!given_up_) [[likely]]
+      return false;
+    return entry.kind == OpKind::kSend ? target_lost_ : is_lost_memory(entry.remote);
   }
-  urma_cr_status_t loss_status() const { return loss_status_; }
 
  private:
+  bool is_lost_memory(const ImportedSegment* segment) const {
+    return segment != nullptr && segment->seg.token_id == lost_memory_.token_id &&
+           same_eid(segment->seg.ubva.eid, lost_memory_.owner);
+  }
+
   SendQueue* const queue_;
   RemoteQueue* const target_;
   uint64_t serial_;
   uint32_t first_pending_ = kNoEntry;
   uint32_t last_pending_ = kNoEntry;
   const uint32_t hint_;
-  Loss loss_ = Loss::kNone;
-  urma_cr_status_t loss_status_ = URMA_CR_SUCCESS;
+  bool given_up_ = false;
+  bool target_lost_ = false;
+  struct {
+    urma_eid_t owner;
+    uint32_t token_id;
+  } lost_memory_ = {};
 };
 
 class Sender {

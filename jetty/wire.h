@@ -154,7 +154,12 @@ class WireIncoming : public IncomingWay {
     staged_ = std::move(memory);
     const LocalPiece all = {
         reinterpret_cast<uint64_t>(staged_.get()), message.length, /*valid=*/true, {}, 0};
-    begin_parts({&all, 1});
+    try {
+      begin_parts({&all, 1});
+    } catch (...) {
+      drop_staged();
+      throw;
+    }
   }
   bool staging() const { return staged_ != nullptr && !staged_whole_; }
   void end_staging() {
@@ -228,10 +233,14 @@ class Wire {
   // For a poll: moves what has come, so that the service thread need not. True if something has.
   // With locks of queues.
   virtual bool progress() { return false; }
-  // The same for polls of queues that have other ways too, which would pay for each look: those
-  // after kPatience looks at nothing are seldom.
+  // The same at another time than a poll's.
+  void progress_now() {
+    // Relaxed, here and below: a look more or less.
+    if (progress()) idle_looks_.store(0, std::memory_order_relaxed);
+  }
+  // For polls of queues that have other ways too, which would pay for each look: those after
+  // kPatience looks at nothing are seldom.
   void progress_beside_others() {
-    // Relaxed: a look more or less.
     const uint32_t idle = idle_looks_.load(std::memory_order_relaxed);
     const bool moved = (idle < kPatience || idle % kPollsPerLook == 0) && progress();
     idle_looks_.store(moved ? 0 : idle + 1, std::memory_order_relaxed);

@@ -59,7 +59,7 @@ void WirePath::reap() {
   while (way_->reap(&report)) take_report(report);
   if (!way_->ended()) return;
   lost_ = way_->lost();
-  if (lost_) note_loss(Loss::kTarget);
+  if (lost_) note_loss();
   way_.reset();
   closing_ = flushing_ = false;
 }
@@ -70,7 +70,7 @@ void WirePath::take_report(const WireReport& report) {
   // For a request that was given up meanwhile.
   if (part && (!part_.under_way || report.cookie != part_.cookie)) return;
   SendEntry* entry = part ? first() : &sender()->queue().at(report.cookie);
-  if (status == URMA_CR_ACK_TIMEOUT_ERR) note_loss(Loss::kMemory);
+  if (status == URMA_CR_ACK_TIMEOUT_ERR) note_refusal();
   if (status == URMA_CR_SUCCESS) {
     status = place(entry, part ? part_.bytes : entry->bytes - entry->moved, report);
   }
@@ -121,11 +121,14 @@ Way& WirePath::way() {
 
 RequestPath::Step WirePath::authorize(SendEntry* entry, const WireGrant** grant,
                                       urma_cr_status_t* status) {
-  return judged(RequestPath::authorize(&half_->implicit_imports, entry, grant, status), status);
+  return judged(RequestPath::authorize(&half_->implicit_imports, entry, grant, status),
+                entry->remote, status);
 }
 
-RequestPath::Step WirePath::judged(Step allowed, const urma_cr_status_t* status) {
-  if (allowed == Step::kDone && *status == URMA_CR_ACK_TIMEOUT_ERR) note_loss(Loss::kMemory);
+RequestPath::Step WirePath::judged(Step allowed, const ImportedSegment* segment,
+                                   const urma_cr_status_t* status) {
+  const bool lost = allowed == Step::kDone && *status == URMA_CR_ACK_TIMEOUT_ERR;
+  if (lost && half_->has_alternative) give_up_memory(*segment);
   return allowed;
 }
 
@@ -225,7 +228,7 @@ RequestPath::Step WirePath::open(urma_cr_status_t* status) {
   URMA_LOG_LIMITED(WARNING, "queue {:#x} cannot send to {} {:#x}: {}", sender()->id().id,
                    target_name(target()->type), target()->id.id, answer_text(*answer));
   *status = outcome_of(*answer);
-  note_loss(Loss::kTarget, *status);
+  *answer == Answer::kUnreachable ? note_loss() : note_refusal();
   // The next request asks anew; those in flight are reported before.
   way_->close();
   closing_ = true;
@@ -281,7 +284,7 @@ RequestPath::Step WirePath::write_notify(SendEntry* entry, uint64_t* budget,
   const WireGrant* grant;
   const Step allowed = judged(
       RequestPath::authorize(&half_->implicit_imports, value, &asked_notified_, &grant, status),
-      status);
+      entry->notified, status);
   if (allowed != Step::kInFlight) return allowed;
   const Step written = move(entry, /*something_follows=*/true, budget, status);
   if (written != Step::kDone || *status != URMA_CR_SUCCESS) return written;

@@ -58,8 +58,8 @@ class WirePath : public RequestPath {
   bool placed_before(const SendEntry& entry) override;
 
   Step authorize(SendEntry* entry, const WireGrant** grant, urma_cr_status_t* status);
-  // `allowed`, once a lost owner is noticed. *status is read after that.
-  Step judged(Step allowed, const urma_cr_status_t* status);
+  // `allowed`, for this memory, once a lost owner is noticed. *status is read after that.
+  Step judged(Step allowed, const ImportedSegment* segment, const urma_cr_status_t* status);
   // All of a transfer, part by part. The last part is in flight when the request leaves the line,
   // unless something has to follow it.
   Step move(SendEntry* entry, bool something_follows, uint64_t* budget, urma_cr_status_t* status);
@@ -73,9 +73,12 @@ class WirePath : public RequestPath {
   void take_report(const WireReport& report);
   urma_cr_status_t place(SendEntry* entry, uint64_t expected, const WireReport& report);
 
-  // The target, or memory, has no owner that answers.
-  void note_loss(Loss loss, urma_cr_status_t status = URMA_CR_ACK_TIMEOUT_ERR) {
-    if (half_->has_alternative) give_up(loss, status);
+  // The owner of the target refuses, or does not answer: it may be near by now.
+  void note_refusal() {
+    if (half_->has_alternative) give_up();
+  }
+  void note_loss() {
+    if (half_->has_alternative) give_up_target();
   }
   Wire& wire() const { return half_->engine->wire(); }
 

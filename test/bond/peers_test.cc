@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
@@ -66,6 +67,10 @@ class User {
     if (endpoint_->wants_closing()) endpoint_->close();
   }
 
+  void post(std::vector<char>* memory) {
+    sge_ = piece(endpoint_->add(memory->data(), memory->size()), memory->data(), memory->size());
+    endpoint_->post(send_request(queue_, &sge_));
+  }
   void post() {
     sge_ = piece(segment_, memory_.data(), 8);
     endpoint_->post(send_request(queue_, &sge_));
@@ -312,6 +317,26 @@ TEST_F(PeersTest, RequestsThatWaitForALostPeerEndTogether) {
   user.expect_success();
   stranger.channel().sync();
   stranger.expect_success();
+}
+
+// It waits for a receive when the peer is killed, and another request waits behind it.
+TEST_F(PeersTest, ALargeMessageToAFarPeerThatIsKilledEnds) {
+  const std::unique_ptr<Child> owner = start_owner("other");
+  owner->channel().receive<Offer>();
+  Child user("user", [](Channel& channel) {
+    std::vector<char> memory(4 << 20);
+    User here;
+    EXPECT_EQ(here.send(), URMA_CR_SUCCESS);
+    here.post(&memory);
+    here.post();
+    channel.sync();
+    EXPECT_EQ(here.wait(), URMA_CR_ACK_TIMEOUT_ERR);
+    EXPECT_EQ(here.wait(), URMA_CR_ACK_TIMEOUT_ERR);
+  });
+  owner->channel().sync();
+  user.channel().sync();
+  owner->kill();
+  user.expect_success();
 }
 
 TEST_F(PeersTest, ANearPeerMayStartLate) { start_late("one", 0); }

@@ -105,7 +105,7 @@ FAULTS = [
     (
         "unregistering_revokes_nothing",
         "segment/segment.cc",
-        "  words_[index].store(generation + 1, std::memory_order_release);",
+        "  words_[ref.index].store(ref.generation + 1, std::memory_order_release);",
         "",
         [MODEL],
     ),

@@ -27,7 +27,8 @@ class NearPath : public shm::QueuePath {
 
  private:
   // Another process may have the id now, be it here or behind the network.
-  void owner_lost(Loss loss, urma_cr_status_t status) override { give_up(loss, status); }
+  void ring_lost(bool nobody) override { nobody ? give_up_target() : give_up(); }
+  void memory_lost(const ImportedSegment& segment) override { give_up_memory(segment); }
 };
 
 class FarPath : public WirePath {

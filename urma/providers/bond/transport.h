@@ -64,7 +64,7 @@ class Transport final : public shm::Transport {
   void watch_pending() override;
   // Also for far requests that no receive queue waits for: those on memory.
   void progress_receives() override {
-    wire().progress();
+    wire().progress_now();
     shm::Transport::progress_receives();
   }
   std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const override;

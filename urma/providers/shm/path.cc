@@ -138,7 +138,7 @@ void QueuePath::fail_all(urma_cr_status_t status) {
   while (opening_->ring.abandon(&index)) {
     sender_->queue().complete(&sender_->queue().at(index), outcome(status));
   }
-  owner_lost(Loss::kTarget, status);
+  ring_lost(opening_->link != nullptr && opening_->link->gone());
   drop_ring();
 }
 

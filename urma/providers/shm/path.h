@@ -81,8 +81,8 @@ class QueuePath : public RequestPath {
                            urma_cr_status_t* status);
 
   Step authorize(SendEntry* entry, const Grant** grant, urma_cr_status_t* status);
-  // `allowed`, once a lost owner is noticed. *status is read after that.
-  Step judged(Step allowed, const urma_cr_status_t* status);
+  // `allowed`, for this memory, once a lost owner is noticed. *status is read after that.
+  Step judged(Step allowed, const ImportedSegment* segment, const urma_cr_status_t* status);
   // kInFlight once the owner has taken the ring.
   Step open_ring(urma_cr_status_t* status);
   // Publishes into the ring, which the owner may not have taken yet. False if it has no room.
@@ -101,9 +101,10 @@ class QueuePath : public RequestPath {
   Sender* sender() const { return sender_; }
   void next_begins() override;
   void look_up(SendEntry* entry) override;
-  // The owner of the target has refused the ring, or closed it, or is gone; or the owner of memory
-  // is gone. As give_up().
-  virtual void owner_lost(Loss /*loss*/, urma_cr_status_t /*status*/) {}
+  // The ring was refused or closed. `nobody` has the target: its owner is gone.
+  virtual void ring_lost(bool /*nobody*/) {}
+  // Its owner is gone.
+  virtual void memory_lost(const ImportedSegment& /*segment*/) {}
 
  private:
   Step write_imm(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;

@@ -25,12 +25,13 @@ char* mapped_for_writing(const Grant& grant, uint64_t addr, uint64_t bytes) {
 
 QueuePath::Step QueuePath::authorize(SendEntry* entry, const Grant** grant,
                                      urma_cr_status_t* status) {
-  return judged(RequestPath::authorize(&sender_->implicit_imports(), entry, grant, status), status);
+  return judged(RequestPath::authorize(&sender_->implicit_imports(), entry, grant, status),
+                entry->remote, status);
 }
 
-RequestPath::Step QueuePath::judged(Step allowed, const urma_cr_status_t* status) {
-  if (allowed == Step::kDone && *status == URMA_CR_ACK_TIMEOUT_ERR)
-    owner_lost(Loss::kMemory, *status);
+RequestPath::Step QueuePath::judged(Step allowed, const ImportedSegment* segment,
+                                    const urma_cr_status_t* status) {
+  if (allowed == Step::kDone && *status == URMA_CR_ACK_TIMEOUT_ERR) memory_lost(*segment);
   return allowed;
 }
 
@@ -87,7 +88,7 @@ QueuePath::Step QueuePath::write_notify(SendEntry* entry, uint64_t* budget,
   const Grant* grant;
   const Step allowed = judged(
       RequestPath::authorize(&sender_->implicit_imports(), value, &asked_notified_, &grant, status),
-      status);
+      entry->notified, status);
   if (allowed != Step::kInFlight) return allowed;
   const Step written = transfer(entry, budget, status);
   if (written != Step::kDone || *status != URMA_CR_SUCCESS) return written;

@@ -98,9 +98,8 @@ bool QueuePath::take_answer() {
 urma_cr_status_t QueuePath::refusal() {
   URMA_LOG_LIMITED(WARNING, "queue {:#x} cannot send to {} {:#x}: {}", sender_->id().id,
                    target_name(target()->type), target()->id.id, answer_text(opening_->answer));
-  const urma_cr_status_t status = outcome_of(opening_->answer);
-  owner_lost(Loss::kTarget, status);
-  return status;
+  ring_lost(opening_->answer == Answer::kUnreachable);
+  return outcome_of(opening_->answer);
 }
 
 // Prepares the ring for a message. Does not wait for the handshake: published messages arrive even

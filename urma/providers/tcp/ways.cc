@@ -255,7 +255,9 @@ bool TcpWay::use(const std::shared_ptr<Connection>& connection) {
 bool TcpWay::send(const Outgoing& message, uint32_t cookie) {
   if (end_->has_accesses_elsewhere()) return false;
   const std::shared_ptr<Connection> connection = end_->connection();
-  return use(connection) && connection->send(end_.get(), message, cookie);
+  // A message that has begun ends with its connection.
+  const bool usable = use(connection) || end_->is_sending(cookie);
+  return usable && connection->send(end_.get(), message, cookie);
 }
 
 bool TcpWay::access(const WireGrant& grant, const WireAccess& access, uint32_t cookie) {
