@@ -67,6 +67,15 @@ class User {
     if (endpoint_->wants_closing()) endpoint_->close();
   }
 
+  // In one call.
+  template <size_t kCount>
+  void post_list() {
+    sge_ = piece(segment_, memory_.data(), 8);
+    std::array<urma_jfs_wr_t, kCount> list;
+    list.fill(send_request(queue_, &sge_));
+    for (size_t i = 0; i + 1 < kCount; ++i) list[i].next = &list[i + 1];
+    endpoint_->post(list[0]);
+  }
   void post(std::vector<char>* memory) {
     sge_ = piece(endpoint_->add(memory->data(), memory->size()), memory->data(), memory->size());
     endpoint_->post(send_request(queue_, &sge_));
@@ -308,7 +317,7 @@ TEST_F(PeersTest, RequestsThatWaitForALostPeerEndTogether) {
   Child user("user", [](Channel&) {
     User here;
     constexpr int kRequests = 8;
-    for (int i = 0; i < kRequests; ++i) here.post();
+    here.post_list<kRequests>();
     EXPECT_EQ(here.wait(), URMA_CR_ACK_TIMEOUT_ERR);
     std::array<urma_cr_t, kRequests> others;
     EXPECT_EQ(here.poll(&others), kRequests - 1);

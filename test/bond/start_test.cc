@@ -98,22 +98,28 @@ TEST_F(StartTest, WithoutANetworkAPeerMayStartLate) {
   owner.expect_success();
 }
 
-// What is in the way of the file that shows the ids of this process.
-std::string make_obstacle(const std::string& directory, const urma_device_t* device) {
+// What is in the way of the file that shows the ids of this process, whatever version of the
+// protocol its name has.
+std::vector<std::string> make_obstacles(const std::string& directory, const urma_device_t* device) {
   uint32_t count = 0;
   urma_eid_info_t* eids = urma_get_eid_list(const_cast<urma_device_t*>(device), &count);
-  std::string name;
+  std::string hex;
   for (const uint8_t byte : eids[0].eid.raw) {
     std::array<char, 3> text;
     std::snprintf(text.data(), text.size(), "%02x", byte);
-    name += text.data();
+    hex += text.data();
   }
   urma_free_eid_list(eids);
+  std::string socket;
   for (const auto& entry : fs::directory_iterator(directory)) {
-    if (entry.path().extension() == ".bond") name = entry.path().string() + "-" + name;
+    if (entry.path().extension() == ".bond") socket = entry.path().string();
   }
-  EXPECT_TRUE(fs::create_directory(name)) << name;
-  return name;
+  std::vector<std::string> names;
+  for (int version = 0; version < 100; ++version) {
+    names.push_back(socket + std::to_string(version) + "-" + hex);
+    EXPECT_TRUE(fs::create_directory(names.back())) << names.back();
+  }
+  return names;
 }
 
 TEST_F(StartTest, AFailedOpeningIsNotRemembered) {
@@ -122,10 +128,10 @@ TEST_F(StartTest, AFailedOpeningIsNotRemembered) {
     ASSERT_EQ(urma_init(nullptr), URMA_SUCCESS);
     urma_device_t* device = find_device();
     ASSERT_NE(device, nullptr);
-    const std::string obstacle = make_obstacle(dir, device);
+    const std::vector<std::string> obstacles = make_obstacles(dir, device);
     EXPECT_EQ(urma_create_context(device, 0), nullptr);
     EXPECT_EQ(urma_create_context(device, 0), nullptr);
-    fs::remove(obstacle);
+    for (const std::string& name : obstacles) fs::remove(name);
     urma_context_t* ctx = urma_create_context(device, 0);
     ASSERT_NE(ctx, nullptr);
     urma_jfc_cfg_t jfc_cfg = {};
