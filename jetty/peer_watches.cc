@@ -63,6 +63,10 @@ std::vector<PeerWatches::Name> PeerWatches::watches_of(const OwnerKey& owner) co
   return those([&](const Watch& watch) { return watch.owner == owner; });
 }
 
+PeerWatches* PeerWatches::chosen_for(IdKind kind, const urma_eid_t& eid, uint32_t id) {
+  return choose_ ? choose_(kind, eid, id) : this;
+}
+
 void PeerWatches::look(const Name& name) {
   // Copies: the answer may end the watch at once.
   const Watch* watch = at(name);
@@ -70,7 +74,7 @@ void PeerWatches::look(const Name& name) {
   const urma_eid_t eid = watch->eid;
   const uint32_t id = watch->id;
   try {
-    PeerWatches* const chosen = choose_ ? choose_(kind, eid, id) : this;
+    PeerWatches* const chosen = chosen_for(kind, eid, id);
     if (chosen != this) return move(name, chosen);
     find_(kind, eid, id, [this, name](const std::optional<Owner>& owner) { found(name, owner); });
   } catch (...) {
@@ -102,14 +106,19 @@ void PeerWatches::move(const Name& name, PeerWatches* there) {
 }
 
 void PeerWatches::look_now(IdKind kind, const urma_eid_t& eid, uint32_t id) {
-  const auto waits = [&](const Watch& watch) {
-    return watch.timer != 0 && watch.kind == kind && watch.id == id && same_eid(watch.eid, eid);
+  const auto wants = [&](const Watch& watch) {
+    return !watch.owner.has_value() && watch.kind == kind && watch.id == id &&
+           same_eid(watch.eid, eid);
   };
-  for (const Name& name : those(waits)) {
-    Watch* watch = at(name);
-    if (watch == nullptr) continue;
-    cancel_timer(watch);
-    guarded(URMA_LOG_SITE, [&] { look(name); });
+  for (const Name& name : those(wants)) {
+    guarded(URMA_LOG_SITE, [&] {
+      Watch* watch = at(name);
+      // One that is looking goes on, unless its owner is to be found elsewhere.
+      const bool looking = watch != nullptr && watch->timer == 0;
+      if (watch == nullptr || (looking && chosen_for(kind, eid, id) == this)) return;
+      cancel_timer(watch);
+      look(name);
+    });
   }
 }
 

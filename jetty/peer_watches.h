@@ -102,6 +102,7 @@ class PeerWatches {
   void cancel_timer(Watch* watch);
   // NULL if it has ended.
   Watch* at(const Name& name);
+  PeerWatches* chosen_for(IdKind kind, const urma_eid_t& eid, uint32_t id);
   void look(const Name& name);
   void move(const Name& name, PeerWatches* there);
   void look_later(const Name& name);

@@ -162,19 +162,11 @@ class ReceiveEngine : public Base {
   // progress(). The poller's lock is held, which a pointer to a function cannot express.
   static int poll_source(CompletionQueue* poller, int count, urma_cr_t* cr,
                          CompletionSource* source) noexcept URMA_NO_THREAD_SAFETY_ANALYSIS {
-    if constexpr (kStacked) {
-      if (static_cast<ReceiveEngine&>(*source).busy()) [[unlikely]]
-        return poller->poll_rest_guarded(0, count, cr);
-      return Base::poll_ways(poller, count, cr, source);
-    } else {
-      return poll_ways(poller, count, cr, source);
-    }
-  }
-  // Without a call, also for an engine on top of this one.
-  [[gnu::always_inline]] static int poll_ways(CompletionQueue* poller, int count, urma_cr_t* cr,
-                                              CompletionSource* source) noexcept
-      URMA_NO_THREAD_SAFETY_ANALYSIS {
     auto& engine = static_cast<ReceiveEngine&>(*source);
+    if constexpr (kStacked) {
+      if (engine.busy()) return poller->poll_rest_guarded(0, count, cr);
+      return Base::poll_source(poller, count, cr, source);
+    }
     if (!engine.busy()) return poller->finish_poll(0, cr);
     if (!engine.lock_.enter_at_once()) [[unlikely]]
       return poller->poll_rest_guarded(0, count, cr);

@@ -351,6 +351,21 @@ TEST_F(TwoWaysTest, AWatchMovesToTheWayByWhichItsOwnerCanBeFound) {
   EXPECT_EQ(watcher_.targets, Targets{7});
 }
 
+// Its owner may have ended before the look ends.
+TEST_F(TwoWaysTest, AWatchMovesWhileItLooks) {
+  watch(&watcher_, 7);
+  ASSERT_EQ(looks_.size(), 1U);
+  chosen_ = &others_;
+  watches_.look_now(IdKind::kJfr, {}, 7);
+  ASSERT_EQ(other_looks_.size(), 1U);
+  other_looks_.back()(Owner{kOwner});
+  answer(std::nullopt);
+  EXPECT_EQ(service_.timers(), 0U);
+  EXPECT_TRUE(watcher_.targets.empty());
+  others_.lost(kOwner);
+  EXPECT_EQ(watcher_.targets, Targets{7});
+}
+
 TEST_F(TwoWaysTest, AWatchedOwnerThatIsFoundByAnotherWayIsGone) {
   watch_found(&watcher_);
   chosen_ = &others_;

@@ -556,9 +556,15 @@ void TcpWire::unregistered(SegmentRef segment) {
 // -------------------------------------------------------------------------------------------------
 
 bool TcpWire::progress() {
-  // Relaxed: a new connection is the service thread's until a poll sees it. Any change of the
-  // numbers suffices.
-  if (open_count_.load(std::memory_order_relaxed) == 0 || service().on_thread()) return false;
+  // Relaxed: a new connection is the service thread's until a poll sees it.
+  if (open_count_.load(std::memory_order_relaxed) == 0) return false;
+  return progress_open();
+}
+
+// Apart, so that a poll without connections saves no registers.
+[[gnu::noinline]] bool TcpWire::progress_open() {
+  if (service().on_thread()) return false;
+  // Relaxed: any change of the numbers suffices.
   polls_.fetch_add(1, std::memory_order_relaxed);
   const bool spins = spinning_.load(std::memory_order_relaxed);
   if (!spins && polls_in_a_row_.fetch_add(1, std::memory_order_relaxed) == polls_to_spin_.load()) {

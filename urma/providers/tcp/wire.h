@@ -130,6 +130,7 @@ class TcpWire final : public Wire {
   };
 
   Service& service() const { return engine_->service(); }
+  bool progress_open();
 
   // All of these on the service thread.
   void find(IdKind kind, const urma_eid_t& eid, uint32_t id, OnFound found);
