@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "jetty/device_limits.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "jetty/work_request.h"
+#include "segment/page_size.h"
 
 namespace urma {
 namespace {
@@ -97,7 +96,7 @@ urma_device_attr_t software_device(const char* name, uint32_t eid_count) {
   cap.feature.bs.non_pin = 1;
   cap.feature.bs.muti_seg_per_token_id = 1;
   cap.feature.bs.jetty_grp = 1;
-  cap.page_size_cap = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  cap.page_size_cap = page_bytes();
   attr.port_cnt = 1;
   attr.port_attr[0] = {URMA_MTU_8192, URMA_PORT_ACTIVE, URMA_LINK_X16, URMA_SP_400G, URMA_MTU_8192};
   attr.reserved_jetty_id_min = 1;

@@ -233,7 +233,7 @@ class Wire {
   // For a poll: moves what has come, so that the service thread need not. True if something has.
   // With locks of queues.
   virtual bool progress() { return false; }
-  // The same at another time than a poll's.
+  // The same for a poll of queues without its ways.
   void progress_now() {
     // Relaxed, here and below: a look more or less.
     if (progress()) idle_looks_.store(0, std::memory_order_relaxed);

@@ -108,43 +108,36 @@ class User {
     EXPECT_EQ(event.element.jetty, endpoint_->jetty);
     urma_ack_async_event(&event);
   }
-  // The same with kWindow requests outstanding all the time, until one ends so.
-  void send_until(urma_cr_status_t status) {
-    until(status, [this] { post(); });
-  }
-  // The memory is that of the last offer.
+  // With kWindow requests outstanding all the time, until one ends so. The memory is that of the
+  // last offer.
   void write_until(const std::optional<Offer>& offer, urma_cr_status_t status) {
     if (offer.has_value()) {
       remote_ = endpoint_->import(offer->segment);
       there_ = piece(remote_, offer->segment.va, 8);
     }
-    until(status, [this] {
-      sge_ = piece(segment_, memory_.data(), 8);
-      endpoint_->post(write_request(queue_, &sge_, &there_));
-    });
+    const auto deadline = Clock::now() + patience(seconds(15));
+    urma_cr_status_t last;
+    do {
+      for (; outstanding_ < kWindow; ++outstanding_) post_write();
+      last = wait();
+      --outstanding_;
+      ASSERT_LT(Clock::now(), deadline) << "the last one ended with " << last;
+    } while (last != status);
   }
   // Of a WRITE to what an owner has offered.
   urma_cr_status_t write(const Offer& offer) {
     if (remote_ == nullptr) remote_ = endpoint_->import(offer.segment);
-    sge_ = piece(segment_, memory_.data(), 8);
     there_ = piece(remote_, offer.segment.va, 8);
-    endpoint_->post(write_request(queue_, &sge_, &there_));
+    post_write();
     return wait();
   }
 
  private:
   static constexpr uint32_t kWindow = 8;
 
-  template <typename Post>
-  void until(urma_cr_status_t status, const Post& post_one) {
-    const auto deadline = Clock::now() + patience(seconds(15));
-    urma_cr_status_t last;
-    do {
-      for (; outstanding_ < kWindow; ++outstanding_) post_one();
-      last = wait();
-      --outstanding_;
-      ASSERT_LT(Clock::now(), deadline) << "the last one ended with " << last;
-    } while (last != status);
+  void post_write() {
+    sge_ = piece(segment_, memory_.data(), 8);
+    endpoint_->post(write_request(queue_, &sge_, &there_));
   }
 
   std::array<char, 64> memory_ = {};
@@ -205,24 +198,8 @@ struct PeersTest : ProcessTest {
     user.expect_success();
   }
 
-  // As start_late(), of a program that always has several requests outstanding.
-  static void start_late_for_many(const std::string& directory) {
-    Child user("user", [](Channel& channel) {
-      User here;
-      here.send_until(URMA_CR_ACK_TIMEOUT_ERR);
-      channel.sync();
-      here.send_until(URMA_CR_SUCCESS);
-    });
-    user.channel().sync();
-    const std::unique_ptr<Child> owner = start_owner(directory);
-    owner->channel().receive<Offer>();
-    owner->channel().sync();
-    user.expect_success();
-    owner->channel().sync();
-    owner->expect_success();
-  }
-
-  // The owner of memory is killed, and starts again elsewhere, while such a program writes there.
+  // The owner of memory is killed, and starts again elsewhere, while a program writes there that
+  // always has several requests outstanding.
   static void move_memory(const std::string& first, const std::string& then) {
     std::unique_ptr<Child> owner = start_owner(first);
     Child user("user", [](Channel& channel) {
@@ -358,10 +335,6 @@ TEST_F(PeersTest, ALargeMessageToAFarPeerThatIsKilledEnds) {
 TEST_F(PeersTest, ANearPeerMayStartLate) { start_late("one", 0); }
 
 TEST_F(PeersTest, AFarPeerMayStartLate) { start_late("other", 1); }
-
-TEST_F(PeersTest, ANearPeerMayStartLateForMany) { start_late_for_many("one"); }
-
-TEST_F(PeersTest, AFarPeerMayStartLateForMany) { start_late_for_many("other"); }
 
 TEST_F(PeersTest, NearMemoryMayMoveElsewhere) { move_memory("one", "other"); }
 

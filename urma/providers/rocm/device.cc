@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/rocm/device.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "jetty/device_limits.h"
 #include "jetty/work_request.h"
+#include "segment/page_size.h"
 #include "urma/base/log.h"
 #include "urma/base/text.h"
 
@@ -29,7 +28,7 @@ uint32_t max_transfer(const Agent& agent) {
 uint32_t page_sizes(const Agent& agent) {
   uint64_t sizes = 0;
   for (const Pool& pool : agent.pools) sizes |= pool.granule;
-  if (sizes == 0) sizes = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  if (sizes == 0) sizes = page_bytes();
   return static_cast<uint32_t>(sizes);
 }
 
