@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// Atomics of a near peer, which run on mapped memory of the owner, and of a far one, which the
+// Atomics of near peers, which run on mapped memory of the owner, and of far ones, which the
 // owner's polling thread executes.
 #include <array>
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
@@ -20,8 +22,12 @@ constexpr uint64_t kOtherHalfSum = 12;
 constexpr uint64_t kLock = 16;
 constexpr uint64_t kHalfLock = 24;
 constexpr uint64_t kSumBesideHalfLock = 28;
-constexpr uint64_t kKind = 32;  // of the lists that both post now
+constexpr uint64_t kKind = 32;  // of the lists that all post now, for each far peer
 constexpr uint64_t kMessage = 64;
+
+// Of peers.
+constexpr int kNear = 2;
+constexpr int kFar = 2;
 
 // Of lists.
 enum Kind : uint64_t { kSums, kHalfSums, kLocks, kHalfLocks, kKinds };
@@ -32,13 +38,22 @@ struct Counts {
   uint64_t half = 0;
   uint64_t other_half = 0;
   uint64_t beside_lock = 0;
+
+  Counts& operator+=(const Counts& more) {
+    sum += more.sum;
+    half += more.half;
+    other_half += more.other_half;
+    beside_lock += more.beside_lock;
+    return *this;
+  }
 };
 
 // Posts lists of atomics of one kind, as fast as they come: one after the other, those of a far
 // peer would hardly ever meet those of a near one.
 class Adder {
  public:
-  Adder(const Offer& offer, bool near) : party(offer, near), mine_(near ? 1 : 2) {
+  // `number` is that of the peer, from 1 on.
+  Adder(const Offer& offer, bool near, uint64_t number) : party(offer, near), mine_(number) {
     olds_ = party.endpoint.add(old_.data(), sizeof(old_), URMA_ACCESS_LOCAL_ONLY);
   }
 
@@ -98,7 +113,7 @@ class Adder {
   }
   void check_sums() {
     for (size_t i = 0; i < count_; ++i) {
-      EXPECT_GE(old_[i], next_) << "the other one has the same sum";
+      EXPECT_GE(old_[i], next_) << "another one has the same sum";
       next_ = old_[i] + 1;
     }
   }
@@ -120,7 +135,7 @@ class Adder {
   urma_target_seg_t* olds_;
 };
 
-// The owner polls a queue that has a far sender: its thread executes what that one asks for.
+// The owner polls a queue that has far senders: its thread executes what they ask for.
 void own(Channel& channel) {
   live_in("one");
   OwnedEndpoint endpoint;
@@ -128,21 +143,21 @@ void own(Channel& channel) {
   auto* memory = static_cast<char*>(urma_ext_alloc(kPage, 0));
   ASSERT_NE(memory, nullptr);
   urma_target_seg_t* segment = endpoint.add(memory, kPage);
-  for (int i = 0; i < 2; ++i) endpoint.post_receive(segment, memory + kMessage, 8);
+  for (int i = 0; i < 2 * kFar; ++i) endpoint.post_receive(segment, memory + kMessage, 8);
   channel.send(offer_of(endpoint, segment));
-  EXPECT_EQ(wait_for(endpoint.receive_jfc).status, URMA_CR_SUCCESS);
-  channel.sync();
-  EXPECT_EQ(wait_for(endpoint.receive_jfc, seconds(40)).status, URMA_CR_SUCCESS);
-  const auto one = channel.receive<Counts>();
-  const auto other = channel.receive<Counts>();
+  for (int i = 0; i < 2 * kFar; ++i) {
+    EXPECT_EQ(wait_for(endpoint.receive_jfc, seconds(40)).status, URMA_CR_SUCCESS);
+    if (i + 1 == kFar) channel.sync();
+  }
+  Counts all;
+  for (int i = 0; i < kNear + kFar; ++i) all += channel.receive<Counts>();
   const auto* halves = reinterpret_cast<const volatile uint32_t*>(memory);
-  EXPECT_EQ(*word_at(memory, kSum), one.sum + other.sum);
-  EXPECT_EQ(halves[kHalfSum / 4], static_cast<uint32_t>(one.half + other.half));
-  EXPECT_EQ(halves[kOtherHalfSum / 4], static_cast<uint32_t>(one.other_half + other.other_half));
+  EXPECT_EQ(*word_at(memory, kSum), all.sum);
+  EXPECT_EQ(halves[kHalfSum / 4], static_cast<uint32_t>(all.half));
+  EXPECT_EQ(halves[kOtherHalfSum / 4], static_cast<uint32_t>(all.other_half));
   EXPECT_EQ(*word_at(memory, kLock), 0U);
   EXPECT_EQ(halves[kHalfLock / 4], 0U);
-  EXPECT_EQ(halves[kSumBesideHalfLock / 4],
-            static_cast<uint32_t>(one.beside_lock + other.beside_lock));
+  EXPECT_EQ(halves[kSumBesideHalfLock / 4], static_cast<uint32_t>(all.beside_lock));
   endpoint.remove(segment);
   EXPECT_EQ(urma_ext_free(memory), URMA_SUCCESS);
 }
@@ -153,33 +168,43 @@ TEST_F(AtomicsTest, NearAndFarOnesAreAtomicWithEachOther) {
   static constexpr int kFarLists = 400;  // of each kind
   Child owner("owner", own);
   const auto offer = owner.channel().receive<Offer>();
-  Child far("far", [=](Channel& channel) {
-    live_in("other");
-    Adder adder(offer, /*near=*/false);
-    adder.party.send_word(0);
-    channel.sync();
-    for (uint64_t kind = 0; kind < kKinds; ++kind) {
-      for (int i = 0; i < kFarLists; ++i) adder.post_list(kind);
-      adder.party.add(kKind, 1);
-    }
-    EXPECT_GT(adder.taken, 0U);
-    adder.party.send_word(0);
-    channel.send(adder.counts);
-  });
+  std::vector<std::unique_ptr<Child>> children;
+  const auto start = [&](const char* name, const Body& body) {
+    children.push_back(std::make_unique<Child>(name, body));
+  };
+  for (int i = 0; i < kFar; ++i) {
+    start("far", [=](Channel& channel) {
+      live_in("other");
+      Adder adder(offer, /*near=*/false, kNear + i + 1);
+      adder.party.send_word(0);
+      channel.sync();
+      for (uint64_t kind = 0; kind < kKinds; ++kind) {
+        for (int list = 0; list < kFarLists; ++list) adder.post_list(kind);
+        adder.party.add(kKind, 1);
+      }
+      EXPECT_GT(adder.taken, 0U);
+      adder.party.send_word(0);
+      channel.send(adder.counts);
+    });
+  }
   owner.channel().sync();
-  Child near("near", [=](Channel& channel) {
-    live_in("one");
-    Adder adder(offer, /*near=*/true);
-    expect_all_mapped(adder.party.remote);
-    channel.sync();
-    uint64_t kind = 0;
-    while ((kind = adder.party.read(kKind)) != kKinds) adder.post_list(kind);
-    EXPECT_GT(adder.taken, 0U);
-    channel.send(adder.counts);
-  });
-  near.channel().sync();
-  far.channel().sync();
-  for (Child* child : {&far, &near}) {
+  for (int i = 0; i < kNear; ++i) {
+    start("near", [=](Channel& channel) {
+      live_in("one");
+      Adder adder(offer, /*near=*/true, i + 1);
+      expect_all_mapped(adder.party.remote);
+      channel.sync();
+      uint64_t kind = 0;
+      while ((kind = adder.party.read(kKind) / kFar) != kKinds) adder.post_list(kind);
+      EXPECT_GT(adder.taken, 0U);
+      channel.send(adder.counts);
+    });
+  }
+  // The near ones first: they go on until the far ones have ended.
+  for (auto child = children.rbegin(); child != children.rend(); ++child) {
+    (*child)->channel().sync();
+  }
+  for (const auto& child : children) {
     owner.channel().send(child->channel().receive<Counts>());
     child->expect_success();
   }

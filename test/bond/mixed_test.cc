@@ -227,13 +227,13 @@ TEST_F(MixedTest, AFarMessageThatStopsHalfWayHoldsUpNoNearOne) {
     urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
     urma_sge_t local = piece(segment, memory.data(), memory.size());
     endpoint.post(send_request(endpoint.import(to), &local));
-    while (bytes_acknowledged() < 4 << 20) {
-    }
+    const auto deadline = Clock::now() + patience(seconds(10));
+    while (bytes_acknowledged() < 4 << 20) ASSERT_LT(Clock::now(), deadline);
     ::raise(SIGSTOP);
     wait_for_success(endpoint.send_jfc, 0);
   });
   siginfo_t stopped = {};
-  ASSERT_EQ(::waitid(P_PID, far.pid(), &stopped, WSTOPPED | WNOWAIT), 0);
+  ASSERT_EQ(::waitid(P_PID, far.pid(), &stopped, WSTOPPED | WEXITED | WNOWAIT), 0);
   ASSERT_EQ(stopped.si_code, CLD_STOPPED);
   Child near("near", [=](Channel&) {
     live_in("one");
