@@ -27,13 +27,13 @@ class UsersTest : public WithoutRootTest {
     if (!IsSkipped()) give_runtime_dir(0, kGroup, 02770);
   }
 
-  // A process of each user with these peers: the first request meets the other one.
-  static void meet(const char* peers, bool by_network) {
+  // Anna, who owns what Bert uses, has these peers, and he those: his first request meets her.
+  static void meet(const char* annas, const char* berts, bool by_network) {
     run_two(
         "Anna",
         [=](Channel& channel) {
           become(kAnna, kGroup);
-          ::setenv("URMA_SHM_PEERS", peers, 1);
+          ::setenv("URMA_SHM_PEERS", annas, 1);
           std::array<uint64_t, 8> memory = {};
           Endpoint endpoint;
           const Closing closing(endpoint);
@@ -48,7 +48,7 @@ class UsersTest : public WithoutRootTest {
         "Bert",
         [=](Channel& channel) {
           become(kBert, kGroup);
-          ::setenv("URMA_SHM_PEERS", peers, 1);
+          ::setenv("URMA_SHM_PEERS", berts, 1);
           std::array<uint64_t, 1> memory = {17};
           Endpoint endpoint;
           const Closing closing(endpoint);
@@ -69,9 +69,22 @@ class UsersTest : public WithoutRootTest {
   }
 };
 
-TEST_F(UsersTest, MeetByMemoryIfTheyAdmitEachOther) { meet("*", /*by_network=*/false); }
+TEST_F(UsersTest, MeetByMemoryIfTheyAdmitEachOther) {
+  meet("*", "*", /*by_network=*/false);
+  meet("54322", "54320,54321,54322", /*by_network=*/false);
+}
 
-TEST_F(UsersTest, MeetByTheNetworkIfNot) { meet("nobody", /*by_network=*/true); }
+TEST_F(UsersTest, MeetByTheNetworkIfNot) { meet("nobody", "nobody", /*by_network=*/true); }
+
+TEST_F(UsersTest, MeetByTheNetworkIfTheUserIsNotAdmitted) {
+  meet("nobody", "*", /*by_network=*/true);
+  meet("5432,54320", "54321", /*by_network=*/true);
+}
+
+TEST_F(UsersTest, MeetByTheNetworkIfTheOwnerIsNotAdmitted) {
+  meet("*", "nobody", /*by_network=*/true);
+  meet("54322", "5432", /*by_network=*/true);
+}
 
 }  // namespace
 }  // namespace urma_test

@@ -16,6 +16,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,11 @@ class Directory final : public Runtime {
   const std::string& path() const override { return path_; }
   mode_t file_mode() const override { return 0660; }
   bool admits(uid_t) const override { return true; }
+  std::string peer_users() const override { return users; }
+  bool admit_each_other(uid_t user, std::string_view peer_users) const override {
+    EXPECT_EQ(user, ::geteuid());
+    return peer_users == users;
+  }
   uint32_t slot() const override { return kSlot; }
   uint32_t uasid() const override { return 1; }
   uint64_t nonce() const override { return 1; }
@@ -73,6 +79,7 @@ class Directory final : public Runtime {
 
   std::set<std::pair<IdKind, uint32_t>> taken;
   uint32_t next = 1024;
+  std::string users = "*";
 
  private:
   std::string path_;

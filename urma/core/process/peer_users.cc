@@ -46,6 +46,19 @@ PeerUsers::PeerUsers(std::string_view text) {
   }
 }
 
+std::string PeerUsers::text() const {
+  if (all_) return "*";
+  std::string text = ",";
+  for (const uid_t user : users_) text += std::to_string(user) + ",";
+  return text;
+}
+
+bool PeerUsers::is_admitted_by(uid_t user, std::string_view text) {
+  const uid_t own = ::geteuid();
+  return own == user || own == 0 || text == "*" ||
+         text.find("," + std::to_string(own) + ",") != std::string_view::npos;
+}
+
 bool PeerUsers::contains(uid_t user) const {
   return all_ || user == ::geteuid() || user == 0 ||
          std::find(users_.begin(), users_.end(), user) != users_.end();

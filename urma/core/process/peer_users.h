@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,6 +21,10 @@ class PeerUsers {
   bool contains(uid_t user) const;
   // Whether any user is named.
   bool wide() const { return all_ || !users_.empty(); }
+  // Numbers, each between commas, or "*".
+  std::string text() const;
+  // Whether a process of this user with that text(), which may be any, admits this process.
+  static bool is_admitted_by(uid_t user, std::string_view text);
 
  private:
   bool all_ = false;

@@ -32,6 +32,10 @@ class ProcessRuntime final : public Runtime {
   const std::string& path() const override { return dir_.path; }
   mode_t file_mode() const override { return core::file_mode(dir_.fd.get()); }
   bool admits(uid_t user) const override { return peers_.contains(user); }
+  std::string peer_users() const override { return peers_.text(); }
+  bool admit_each_other(uid_t user, std::string_view peer_users) const override {
+    return admits(user) && PeerUsers::is_admitted_by(user, peer_users);
+  }
   uint32_t slot() const override { return slot_.number; }
   uint32_t uasid() const override { return uasid_; }
   uint64_t nonce() const override { return nonce_; }

@@ -21,6 +21,10 @@ constexpr uint32_t bit_of_id(IdKind kind, uint32_t id) {
   return kBlocks + static_cast<uint32_t>(kind) * (kMaxChosenId + 1) + id;
 }
 
+// Behind the bits: which users its process admits.
+constexpr off_t kUsersAt = 64 << 10;
+static_assert(bit_of_id(IdKind::kToken, kMaxChosenId) / 8 < kUsersAt);
+
 // How many blocks are tried for an id.
 constexpr uint32_t kMostRefused = 64;
 
@@ -81,7 +85,10 @@ void Ids::make_file() {
   file_.reset(::openat(runtime_->dir_fd(), name.c_str(),
                        O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
   // The program's umask may have removed bits.
-  if (!file_.valid() || ::fchmod(file_.get(), mode) != 0) {
+  const std::string users = runtime_->peer_users();
+  if (!file_.valid() || ::fchmod(file_.get(), mode) != 0 ||
+      ::pwrite(file_.get(), users.data(), users.size(), kUsersAt) !=
+          static_cast<ssize_t>(users.size())) {
     fail_errno(URMA_FAIL, urma::format("making {}/{}", runtime_->path(), name));
   }
 }
@@ -241,9 +248,14 @@ std::optional<uint32_t> Ids::owner_slot(IdKind kind, const urma_eid_t& eid, uint
     }
     return std::nullopt;
   }
-  // A process of a user who is no peer would refuse this one, as this one does it.
+  // One of the two would refuse the other.
   struct stat made_by;
-  if (::fstat(file.get(), &made_by) != 0 || !runtime_->admits(made_by.st_uid)) return std::nullopt;
+  char users[4096];
+  const ssize_t bytes = ::pread(file.get(), users, sizeof(users), kUsersAt);
+  if (bytes < 0 || ::fstat(file.get(), &made_by) != 0 ||
+      !runtime_->admit_each_other(made_by.st_uid, {users, static_cast<size_t>(bytes)})) {
+    return std::nullopt;
+  }
   const bool served = has_bit(file.get(), bit_of_id(kind, number)) ||
                       (!token && has_bit(file.get(), bit_of_block(block_of(number))));
   return served ? slot : std::nullopt;
