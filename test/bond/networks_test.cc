@@ -11,12 +11,15 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/inspect_reader.h"
+#include "urma/base/ip.h"
 #include "urma_ext.h"
 #include "urma_ubagg.h"
 
@@ -107,6 +110,10 @@ struct Directory {
 class NetworksTest : public urma::tcp::TwoNetworks {
  protected:
   void meet(const std::string& one, const std::string& other, uint32_t streams) {
+    meet(one, there_, other, streams);
+  }
+  void meet(const std::string& one, const urma::tcp::Network& there, const std::string& other,
+            uint32_t streams) {
     Child owner("owner", [&](Channel& channel) {
       here_.enter();
       live_in(one);
@@ -116,7 +123,7 @@ class NetworksTest : public urma::tcp::TwoNetworks {
     });
     const auto offer = owner.channel().receive<Offer>();
     Child user("user", [&](Channel&) {
-      there_.enter();
+      there.enter();
       live_in(other);
       User here;
       urma_target_jetty_t* queue = here.endpoint().import(offer.queue);
@@ -127,6 +134,19 @@ class NetworksTest : public urma::tcp::TwoNetworks {
     user.expect_success();
     owner.channel().sync();
     owner.expect_success();
+  }
+
+  // Of the device in this directory.
+  std::string eid_in(const std::string& directory) {
+    Child asker("asker", [&](Channel& channel) {
+      here_.enter();
+      live_in(directory);
+      const OwnedEndpoint endpoint;
+      channel.send(endpoint.ctx->eid);
+    });
+    const auto eid = asker.channel().receive<urma_eid_t>();
+    asker.expect_success();
+    return urma::text_of(eid);
   }
 
   const Directory directory_;
@@ -140,6 +160,24 @@ TEST_F(NetworksTest, ADirectoryIsEnoughAndFaster) { meet("one", "one", 0); }
 TEST_F(NetworksTest, ProcessesWithoutACommonNetworkMeetByMemory) {
   ip("link del wire");
   meet("one", "one", 0);
+}
+
+// Its address is that of every host, so the EID is the one that a directory has without a network.
+TEST_F(NetworksTest, LoopbackIsAWayAndNoIdentity) {
+  ip("link del wire");
+  ::unsetenv("URMA_BOND");
+  const std::string without = eid_in("one");
+  ::setenv("URMA_BOND", "net0", 1);
+  EXPECT_EQ(eid_in("one"), without);
+  // Those of containers of one host may have one EID, or two.
+  meet("one", here_, "other", 1);
+  const std::string third = directory_.scratch.path() + "/third";
+  std::filesystem::create_directory(third);
+  std::ofstream(third + "/eids") << "fd00::1\nfd00::2\n";
+  EXPECT_NE(eid_in("third"), without);
+  meet("one", here_, "third", 1);
+  meet("third", here_, "one", 1);
+  meet("third", here_, "third", 0);
 }
 
 // Without any address there is one device all the same.

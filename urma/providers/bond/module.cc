@@ -4,6 +4,7 @@
 // It is loaded only where URMA_BOND asks for it.
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "jetty/context.h"
@@ -14,6 +15,7 @@
 #include "jetty/ops.h"
 #include "urma/base/error.h"
 #include "urma/base/host.h"
+#include "urma/base/ip.h"
 #include "urma/base/log.h"
 #include "urma/base/provider_module.h"
 #include "urma/providers/bond/ids.h"
@@ -80,8 +82,10 @@ class Bond {
 
  private:
   bool has_network() const { return !network_.eids().empty(); }
+  // Loopback leads to no other host, where its address would be another one's.
+  bool is_alone() const { return !has_network() || is_loopback(network_.eids().front()); }
   const urma_eid_t& own_eid() const {
-    return has_network() ? network_.eids().front() : host()->runtime()->all_eids().back();
+    return is_alone() ? host()->runtime()->all_eids().back() : network_.eids().front();
   }
   urma_device_attr_t make_attr() const;
   void start();
@@ -92,8 +96,10 @@ class Bond {
   const urma_eid_t eid_ = own_eid();
   const urma_device_attr_t attr_ = make_attr();
   const PortRange ports_ = tcp::port_range(*host()->settings);
-  tcp::TcpWire wire_{network_.eids(), ports_, host()->runtime()->nonce(),
-                     tcp::timeout_ms(*host()->settings)};
+  tcp::TcpWire wire_{
+      is_alone() ? std::vector{eid_} : network_.eids(), ports_, host()->runtime()->nonce(),
+      tcp::timeout_ms(*host()->settings),
+      is_alone() && has_network() ? std::optional(network_.eids().front()) : std::nullopt};
   Ids ids_{host()->runtime(), eid_, has_network() ? &wire_.port_names() : nullptr};
   bool started_ = false;  // on the service thread
   shm::ProcessVmCopy copy_;

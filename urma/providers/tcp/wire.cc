@@ -72,8 +72,9 @@ const urma_eid_t& source_for(std::span<const urma_eid_t> own, const urma_eid_t& 
 }  // namespace
 
 TcpWire::TcpWire(std::vector<urma_eid_t> eids, const PortRange& ports, uint64_t random,
-                 uint64_t timeout_ms)
+                 uint64_t timeout_ms, std::optional<urma_eid_t> all_at)
     : timeout_ns_(timeout_ms * 1'000'000),
+      all_at_(all_at),
       names_(std::move(eids), ports, random),
       sockets_(::epoll_create1(EPOLL_CLOEXEC)),
       polls_to_spin_(kPollsToSpin) {
@@ -174,7 +175,8 @@ void TcpWire::reach(const Address& to, std::function<void(const Ref&)> told) {
   }
   if (is_silent(to)) return told(nullptr);
   std::string why;
-  std::unique_ptr<Stream> stream = carrier_->connect(source_for(names_.eids(), to.eid), to, &why);
+  const urma_eid_t& source = all_at_ ? *all_at_ : source_for(names_.eids(), to.eid);
+  std::unique_ptr<Stream> stream = carrier_->connect(source, to, &why);
   if (stream == nullptr) {
     URMA_LOG_LIMITED(DEBUG, "{} cannot be reached: {}", text_of(to), why);
     return told(nullptr);
@@ -448,6 +450,7 @@ void TcpWire::find(IdKind kind, const urma_eid_t& eid, uint32_t id, OnFound foun
   search.kind = kind;
   search.eid = eid;
   search.id = id;
+  search.at = all_at_.value_or(eid);
   search.ports = ports_of(names_.range(), kind, id);
   search.deadline_ns = monotonic_ns() + timeout_ns_;
   await();
@@ -459,7 +462,7 @@ void TcpWire::go_on(const Id& key) {
   if (found == searches_.end() || stopped_) return;
   Search& search = found->second;
   if (search.next == search.ports.size()) return end_search(key, Answer::kUnreachable, nullptr);
-  reach({search.eid, search.ports[search.next++]}, [this, key](const Ref& connection) {
+  reach({search.at, search.ports[search.next++]}, [this, key](const Ref& connection) {
     if (connection == nullptr) return go_on(key);
     ask(key, connection);
   });
@@ -747,7 +750,7 @@ void TcpWire::beat() {
   }
   for (const Id& key : late) {
     const Search& search = searches_.at(key);
-    const At there = {bytes_of(search.eid), search.ports[search.next - 1]};
+    const At there = {bytes_of(search.at), search.ports[search.next - 1]};
     // A peer that has greeted is judged by its connection.
     if (!has_greeted(there)) was_silent(there);
     end_search(key, Answer::kUnreachable, nullptr);

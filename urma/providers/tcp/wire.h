@@ -36,8 +36,9 @@ class TcpWire final : public Wire {
   // The connection to the owner; kUnreachable if no process answers for the id.
   using OnFound = std::function<void(Answer, const Ref&)>;
 
+  // `all_at`: the address of all processes, if their EIDs are none.
   TcpWire(std::vector<urma_eid_t> eids, const PortRange& ports, uint64_t random,
-          uint64_t timeout_ms);
+          uint64_t timeout_ms, std::optional<urma_eid_t> all_at = std::nullopt);
 
   // Before the first queue: peers can reach this process from now on. Throws Error.
   void open(const std::function<std::unique_ptr<Carrier>()>& make);
@@ -110,6 +111,7 @@ class TcpWire final : public Wire {
     IdKind kind;
     urma_eid_t eid;
     uint32_t id;
+    urma_eid_t at;  // an address
     std::vector<uint16_t> ports;
     size_t next = 0;
     bool again = false;  // a port was asked twice
@@ -169,6 +171,7 @@ class TcpWire final : public Wire {
   std::vector<Ref> all() URMA_REQUIRES(list_mutex_);
 
   const uint64_t timeout_ns_;
+  const std::optional<urma_eid_t> all_at_;
   Names names_;
   WireEngine* engine_ = nullptr;
   std::unique_ptr<Carrier> carrier_;
