@@ -29,10 +29,13 @@ constexpr uint64_t kTxOpFlags =
     FI_INJECT | FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 // A message waits for its receive; later one-sided requests wait for neither.
 constexpr uint64_t kOrder = FI_ORDER_SAS | FI_ORDER_SAW | FI_ORDER_WAW | FI_ORDER_RMA_WAW;
-constexpr uint64_t kCompletionOrder = FI_ORDER_STRICT | FI_ORDER_DATA;
+// What libfabric 2 calls deprecated, and says so wherever it is named; older programs pass it.
+constexpr uint64_t kOrderStrict = 0x1FF, kOrderData = 1ULL << 16, kLocalMr = 1ULL << 55;
+constexpr int kMrUnspecified = 0, kMrBasic = 1 << 0, kMrScalable = 1 << 1;
+constexpr uint64_t kCompletionOrder = kOrderStrict | kOrderData;
 constexpr uint64_t kTagFormat = 0xaaaaaaaaaaaaaaaa;  // any use of all 64 bits
 constexpr uint64_t kRdmOrder = FI_ORDER_SAS;
-constexpr uint32_t kProtocol = FI_PROV_SPECIFIC | 0x75726d61;  // "urma"
+constexpr uint32_t kProtocol = 1U << 31 | 0x75726d61;  // of this provider: "urma"
 constexpr size_t kMaxDepth = 8192;
 // libfabric's OFI_CORE_PROV_ONLY: one of its layers asks what it can build on.
 constexpr uint64_t kForLayer = 1ULL << 59;
@@ -183,8 +186,8 @@ bool allows_memory(uint32_t version, const fi_info* hints, const fi_info* info) 
   if (hints->domain_attr == nullptr || is_rdm(info)) return true;
   const int mode = hints->domain_attr->mr_mode;
   // Before version 1.5 the mode was one of two words, and local registration a mode bit.
-  if (mode == FI_MR_BASIC || (mode == FI_MR_UNSPEC && FI_VERSION_LT(version, FI_VERSION(1, 5))))
-    return (hints->mode & FI_LOCAL_MR) != 0;
+  if (mode == kMrBasic || (mode == kMrUnspecified && FI_VERSION_LT(version, FI_VERSION(1, 5))))
+    return (hints->mode & kLocalMr) != 0;
   return (mode & kMrMode) == kMrMode;
 }
 
@@ -249,27 +252,27 @@ bool allows(uint32_t version, const fi_info* hints, const fi_info* info) {
 // What callers of a connected endpoint get less of.
 void narrow_connected(uint32_t version, const fi_info* hints, fi_info* info) {
   const bool old = FI_VERSION_LT(version, FI_VERSION(1, 5));
-  if (old) info->domain_attr->mr_mode = FI_MR_BASIC;
-  if (old) info->mode |= FI_LOCAL_MR;
+  if (old) info->domain_attr->mr_mode = kMrBasic;
+  if (old) info->mode |= kLocalMr;
   if (hints == nullptr) return;
   if (!has_cq_data(hints)) {
     info->mode &= ~FI_RX_CQ_DATA;
     info->rx_attr->mode &= ~FI_RX_CQ_DATA;
     info->domain_attr->cq_data_size = 0;
   }
-  if (hints->domain_attr != nullptr && hints->domain_attr->mr_mode == FI_MR_BASIC) {
-    info->domain_attr->mr_mode = FI_MR_BASIC;
-    info->mode |= FI_LOCAL_MR;
+  if (hints->domain_attr != nullptr && hints->domain_attr->mr_mode == kMrBasic) {
+    info->domain_attr->mr_mode = kMrBasic;
+    info->mode |= kLocalMr;
   }
 }
 
 // The same for endpoints for datagrams, which need no registered memory.
 void narrow_rdm(uint32_t version, const fi_info* hints, fi_info* info) {
-  const int mode = hints == nullptr || hints->domain_attr == nullptr ? FI_MR_UNSPEC
+  const int mode = hints == nullptr || hints->domain_attr == nullptr ? kMrUnspecified
                                                                      : hints->domain_attr->mr_mode;
-  if (mode == FI_MR_BASIC || mode == FI_MR_SCALABLE) info->domain_attr->mr_mode = mode;
-  if (mode == FI_MR_UNSPEC && FI_VERSION_LT(version, FI_VERSION(1, 5)))
-    info->domain_attr->mr_mode = FI_MR_SCALABLE;
+  if (mode == kMrBasic || mode == kMrScalable) info->domain_attr->mr_mode = mode;
+  if (mode == kMrUnspecified && FI_VERSION_LT(version, FI_VERSION(1, 5)))
+    info->domain_attr->mr_mode = kMrScalable;
   if (hints != nullptr && hints->domain_attr != nullptr &&
       hints->domain_attr->threading == FI_THREAD_DOMAIN) {
     info->domain_attr->threading = FI_THREAD_DOMAIN;
