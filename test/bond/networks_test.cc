@@ -100,6 +100,15 @@ class User {
   urma_target_seg_t* segment_;
 };
 
+// The processes of this directory of a test use loopback alone.
+constexpr char kAlone[] = "alone";
+
+void live(const urma::tcp::Network& network, const std::string& directory) {
+  network.enter();
+  live_in(directory);
+  if (directory == kAlone) ::setenv("URMA_TCP_DEVICES", "lo", 1);
+}
+
 // A runtime directory of the test.
 struct Directory {
   Directory() { ::setenv("URMA_RUNTIME_DIR", scratch.path().c_str(), 1); }
@@ -115,16 +124,14 @@ class NetworksTest : public urma::tcp::TwoNetworks {
   void meet(const std::string& one, const urma::tcp::Network& there, const std::string& other,
             uint32_t streams) {
     Child owner("owner", [&](Channel& channel) {
-      here_.enter();
-      live_in(one);
+      live(here_, one);
       Owner owning(channel);
       owning.receive();
       channel.sync();
     });
     const auto offer = owner.channel().receive<Offer>();
     Child user("user", [&](Channel&) {
-      there.enter();
-      live_in(other);
+      live(there, other);
       User here;
       urma_target_jetty_t* queue = here.endpoint().import(offer.queue);
       EXPECT_EQ(here.send(queue), URMA_CR_SUCCESS);
@@ -139,8 +146,7 @@ class NetworksTest : public urma::tcp::TwoNetworks {
   // Of the device in this directory.
   std::string eid_in(const std::string& directory) {
     Child asker("asker", [&](Channel& channel) {
-      here_.enter();
-      live_in(directory);
+      live(here_, directory);
       const OwnedEndpoint endpoint;
       channel.send(endpoint.ctx->eid);
     });
@@ -178,6 +184,12 @@ TEST_F(NetworksTest, LoopbackIsAWayAndNoIdentity) {
   meet("one", here_, "third", 1);
   meet("third", here_, "one", 1);
   meet("third", here_, "third", 0);
+}
+
+TEST_F(NetworksTest, AProcessOnLoopbackAndOneOfTheNetworkMeetOnTheirHost) {
+  meet(kAlone, here_, "other", 1);
+  meet("other", here_, kAlone, 1);
+  meet(kAlone, here_, kAlone, 0);
 }
 
 // Without any address there is one device all the same.

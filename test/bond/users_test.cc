@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT
 //
 // Processes of two users in one runtime directory: by shared memory only if they admit each other.
+#include <sched.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <fstream>
+#include <functional>
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
@@ -28,7 +32,9 @@ class UsersTest : public WithoutRootTest {
   }
 
   // Anna, who owns what Bert uses, has these peers, and he those: his first request meets her.
-  static void meet(const char* annas, const char* berts, bool by_network) {
+  static void meet(
+      const char* annas, const char* berts, bool by_network,
+      const std::function<void()>& become_bert = [] { become(kBert, kGroup); }) {
     run_two(
         "Anna",
         [=](Channel& channel) {
@@ -47,7 +53,7 @@ class UsersTest : public WithoutRootTest {
         },
         "Bert",
         [=](Channel& channel) {
-          become(kBert, kGroup);
+          become_bert();
           ::setenv("URMA_SHM_PEERS", berts, 1);
           std::array<uint64_t, 1> memory = {17};
           Endpoint endpoint;
@@ -84,6 +90,30 @@ TEST_F(UsersTest, MeetByTheNetworkIfTheUserIsNotAdmitted) {
 TEST_F(UsersTest, MeetByTheNetworkIfTheOwnerIsNotAdmitted) {
   meet("*", "nobody", /*by_network=*/true);
   meet("54322", "5432", /*by_network=*/true);
+}
+
+// He is root there, and for her another user than root.
+TEST_F(UsersTest, MeetByTheNetworkFromAnotherUserNamespace) {
+  const auto become_root_elsewhere = [] {
+    become(kBert, kGroup);
+    require(::unshare(CLONE_NEWUSER) == 0, "unshare");
+    std::ofstream("/proc/self/uid_map") << "0 " << kBert << " 1";
+    require(::geteuid() == 0, "uid_map");
+  };
+  if (!succeeds(become_root_elsewhere)) GTEST_SKIP() << "the kernel allows no user namespaces";
+  meet("nobody", "*", /*by_network=*/true, become_root_elsewhere);
+  meet("*", "*", /*by_network=*/false, become_root_elsewhere);
+}
+
+// Others cannot open what root makes there: so she comes first.
+TEST_F(UsersTest, RootMeetsByTheNetworkInTheDirectoryOfAUser) {
+  give_runtime_dir(kAnna, kGroup, 0700);
+  Child first("Anna, before", [](Channel&) {
+    become(kAnna, kGroup);
+    const OwnedEndpoint endpoint;
+  });
+  first.expect_success();
+  meet("nobody", "54321", /*by_network=*/true, [] {});
 }
 
 }  // namespace

@@ -13,6 +13,8 @@ namespace urma {
 namespace {
 
 constexpr uint8_t kMappedPrefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+// A private range of IPv6: "urma" after its mark.
+constexpr uint8_t kDirectoryPrefix[8] = {0xfd, 0x75, 0x72, 0x6d, 0x61};
 constexpr uint8_t kLoopback[URMA_EID_SIZE] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
 
 }  // namespace
@@ -34,10 +36,28 @@ bool is_link_local(const Ip& ip) {
   return ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80;
 }
 
+bool is_of_directory(const Ip& ip) {
+  return std::memcmp(ip, kDirectoryPrefix, sizeof(kDirectoryPrefix)) == 0;
+}
+
+urma_eid_t directory_eid(uint64_t number) {
+  urma_eid_t eid;
+  std::memcpy(eid.raw, kDirectoryPrefix, sizeof(kDirectoryPrefix));
+  std::memcpy(eid.raw + sizeof(kDirectoryPrefix), &number, sizeof(number));
+  return eid;
+}
+
 urma_eid_t mapped(const in_addr& ipv4) {
   urma_eid_t eid;
   std::memcpy(eid.raw, kMappedPrefix, sizeof(kMappedPrefix));
   std::memcpy(eid.raw + sizeof(kMappedPrefix), &ipv4, sizeof(ipv4));
+  return eid;
+}
+
+urma_eid_t loopback(bool ipv4) {
+  if (ipv4) return mapped({htonl(INADDR_LOOPBACK)});
+  urma_eid_t eid;
+  std::memcpy(eid.raw, kLoopback, sizeof(kLoopback));
   return eid;
 }
 

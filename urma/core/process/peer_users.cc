@@ -32,6 +32,13 @@ uid_t user_of(std::string_view text) {
   return found->pw_uid;
 }
 
+// The same text for processes in the same one.
+std::string user_namespace() {
+  char name[64];
+  const ssize_t length = ::readlink("/proc/self/ns/user", name, sizeof(name));
+  return std::string(name, length < 0 ? 0 : static_cast<size_t>(length));
+}
+
 }  // namespace
 
 PeerUsers::PeerUsers(std::string_view text) {
@@ -47,16 +54,20 @@ PeerUsers::PeerUsers(std::string_view text) {
 }
 
 std::string PeerUsers::text() const {
-  if (all_) return "*";
-  std::string text = ",";
+  std::string text = user_namespace() + ",";
+  if (all_) text += "*,";
   for (const uid_t user : users_) text += std::to_string(user) + ",";
   return text;
 }
 
 bool PeerUsers::is_admitted_by(uid_t user, std::string_view text) {
   const uid_t own = ::geteuid();
-  return own == user || own == 0 || text == "*" ||
-         text.find("," + std::to_string(own) + ",") != std::string_view::npos;
+  const auto has = [&](const std::string& word) {
+    return text.find("," + word + ",") != std::string_view::npos;
+  };
+  if (own == user || has("*")) return true;
+  // Numbers mean other users elsewhere, root among them.
+  return text.starts_with(user_namespace() + ",") && (own == 0 || has(std::to_string(own)));
 }
 
 bool PeerUsers::contains(uid_t user) const {

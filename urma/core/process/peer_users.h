@@ -21,9 +21,9 @@ class PeerUsers {
   bool contains(uid_t user) const;
   // Whether any user is named.
   bool wide() const { return all_ || !users_.empty(); }
-  // Numbers, each between commas, or "*".
+  // For other processes: the namespace of the numbers, then these, each between commas, or "*".
   std::string text() const;
-  // Whether a process of this user with that text(), which may be any, admits this process.
+  // Whether a process of this user with that text(), which may be anything, admits this process.
   static bool is_admitted_by(uid_t user, std::string_view text);
 
  private:

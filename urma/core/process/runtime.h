@@ -2,6 +2,9 @@
 #ifndef URMA_CORE_PROCESS_RUNTIME_H_
 #define URMA_CORE_PROCESS_RUNTIME_H_
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <optional>
 #include <string>
@@ -34,7 +37,9 @@ class ProcessRuntime final : public Runtime {
   bool admits(uid_t user) const override { return peers_.contains(user); }
   std::string peer_users() const override { return peers_.text(); }
   bool admit_each_other(uid_t user, std::string_view peer_users) const override {
-    return admits(user) && PeerUsers::is_admitted_by(user, peer_users);
+    // In a directory of one user, no other one can open what this process makes.
+    const bool opens = user == ::geteuid() || (file_mode() & S_IRGRP) != 0;
+    return opens && admits(user) && PeerUsers::is_admitted_by(user, peer_users);
   }
   uint32_t slot() const override { return slot_.number; }
   uint32_t uasid() const override { return uasid_; }

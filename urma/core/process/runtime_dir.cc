@@ -20,6 +20,7 @@
 
 #include "urma/base/clock.h"
 #include "urma/base/error.h"
+#include "urma/base/ip.h"
 #include "urma/base/log.h"
 #include "urma/core/process/files.h"
 
@@ -90,19 +91,12 @@ uint64_t machine_number() {
   return number;
 }
 
-// An address of a private IPv6 range, fd75:726d:6100::/48, "urma" after the mark of the range.
-urma_eid_t private_eid(uint64_t number) {
-  urma_eid_t eid{{0xfd, 0x75, 0x72, 0x6d, 0x61}};
-  std::memcpy(eid.raw + 8, &number, sizeof number);
-  return eid;
-}
-
 std::string make_eid_text() {
   std::string text;
   uint64_t number = machine_number();
   for (size_t i = 0; i < kOwnEids; ++i) {
     number = mix(number);
-    const urma_eid_t eid = private_eid(number);
+    const urma_eid_t eid = directory_eid(number);
     char line[INET6_ADDRSTRLEN];
     ::inet_ntop(AF_INET6, eid.raw, line, sizeof line);
     text += line;
@@ -124,7 +118,7 @@ urma_eid_t aggregated_eid(const std::vector<urma_eid_t>& eids) {
   urma_eid_t eid;
   do {
     number = mix(number);
-    eid = private_eid(number);
+    eid = directory_eid(number);
   } while (has_eid(eids, eid));
   return eid;
 }

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <vector>
 
@@ -22,7 +23,7 @@ constexpr uint32_t bit_of_id(IdKind kind, uint32_t id) {
 }
 
 // Behind the bits: which users its process admits.
-constexpr off_t kUsersAt = 64 << 10;
+constexpr off_t kUsersAt = 64 << 10, kMostUsers = 1 << 20;
 static_assert(bit_of_id(IdKind::kToken, kMaxChosenId) / 8 < kUsersAt);
 
 // How many blocks are tried for an id.
@@ -249,11 +250,11 @@ std::optional<uint32_t> Ids::owner_slot(IdKind kind, const urma_eid_t& eid, uint
     return std::nullopt;
   }
   // One of the two would refuse the other.
-  struct stat made_by;
-  char users[4096];
-  const ssize_t bytes = ::pread(file.get(), users, sizeof(users), kUsersAt);
-  if (bytes < 0 || ::fstat(file.get(), &made_by) != 0 ||
-      !runtime_->admit_each_other(made_by.st_uid, {users, static_cast<size_t>(bytes)})) {
+  struct stat info;
+  if (::fstat(file.get(), &info) != 0) return std::nullopt;
+  std::string users(std::clamp<off_t>(info.st_size - kUsersAt, 0, kMostUsers), 0);
+  if (::pread(file.get(), users.data(), users.size(), kUsersAt) < 0 ||
+      !runtime_->admit_each_other(info.st_uid, users)) {
     return std::nullopt;
   }
   const bool served = has_bit(file.get(), bit_of_id(kind, number)) ||

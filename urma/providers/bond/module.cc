@@ -4,7 +4,6 @@
 // It is loaded only where URMA_BOND asks for it.
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "jetty/context.h"
@@ -96,10 +95,11 @@ class Bond {
   const urma_eid_t eid_ = own_eid();
   const urma_device_attr_t attr_ = make_attr();
   const PortRange ports_ = tcp::port_range(*host()->settings);
-  tcp::TcpWire wire_{
-      is_alone() ? std::vector{eid_} : network_.eids(), ports_, host()->runtime()->nonce(),
-      tcp::timeout_ms(*host()->settings),
-      is_alone() && has_network() ? std::optional(network_.eids().front()) : std::nullopt};
+  tcp::TcpWire wire_{{eid_},
+                     network_.eids(),
+                     ports_,
+                     host()->runtime()->nonce(),
+                     tcp::timeout_ms(*host()->settings)};
   Ids ids_{host()->runtime(), eid_, has_network() ? &wire_.port_names() : nullptr};
   bool started_ = false;  // on the service thread
   shm::ProcessVmCopy copy_;

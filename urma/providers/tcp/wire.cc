@@ -57,6 +57,12 @@ auto process_of(const Peer& peer) { return std::make_pair(peer.process, key_of(p
 // Of the connection. A copy: events are packed, and references into them may not be aligned.
 uint64_t number_of(const epoll_event& event) { return event.data.u64; }
 
+// Where processes listen that have no other address: the first one of their host.
+urma_eid_t loopback_beside(std::span<const urma_eid_t> own) {
+  return loopback(
+      std::any_of(own.begin(), own.end(), [](const urma_eid_t& eid) { return is_ipv4(eid); }));
+}
+
 // The own address that leads to the given one.
 const urma_eid_t& source_for(std::span<const urma_eid_t> own, const urma_eid_t& to) {
   const auto same = std::find_if(own.begin(), own.end(),
@@ -71,10 +77,10 @@ const urma_eid_t& source_for(std::span<const urma_eid_t> own, const urma_eid_t& 
 
 }  // namespace
 
-TcpWire::TcpWire(std::vector<urma_eid_t> eids, const PortRange& ports, uint64_t random,
-                 uint64_t timeout_ms, std::optional<urma_eid_t> all_at)
+TcpWire::TcpWire(std::vector<urma_eid_t> eids, std::vector<urma_eid_t> addresses,
+                 const PortRange& ports, uint64_t random, uint64_t timeout_ms)
     : timeout_ns_(timeout_ms * 1'000'000),
-      all_at_(all_at),
+      addresses_(std::move(addresses)),
       names_(std::move(eids), ports, random),
       sockets_(::epoll_create1(EPOLL_CLOEXEC)),
       polls_to_spin_(kPollsToSpin) {
@@ -175,8 +181,7 @@ void TcpWire::reach(const Address& to, std::function<void(const Ref&)> told) {
   }
   if (is_silent(to)) return told(nullptr);
   std::string why;
-  const urma_eid_t& source = all_at_ ? *all_at_ : source_for(names_.eids(), to.eid);
-  std::unique_ptr<Stream> stream = carrier_->connect(source, to, &why);
+  std::unique_ptr<Stream> stream = carrier_->connect(source_for(addresses_, to.eid), to, &why);
   if (stream == nullptr) {
     URMA_LOG_LIMITED(DEBUG, "{} cannot be reached: {}", text_of(to), why);
     return told(nullptr);
@@ -450,7 +455,7 @@ void TcpWire::find(IdKind kind, const urma_eid_t& eid, uint32_t id, OnFound foun
   search.kind = kind;
   search.eid = eid;
   search.id = id;
-  search.at = all_at_.value_or(eid);
+  search.at = is_of_directory(eid) ? loopback_beside(addresses_) : eid;
   search.ports = ports_of(names_.range(), kind, id);
   search.deadline_ns = monotonic_ns() + timeout_ns_;
   await();

@@ -36,9 +36,10 @@ class TcpWire final : public Wire {
   // The connection to the owner; kUnreachable if no process answers for the id.
   using OnFound = std::function<void(Answer, const Ref&)>;
 
-  // `all_at`: the address of all processes, if their EIDs are none.
-  TcpWire(std::vector<urma_eid_t> eids, const PortRange& ports, uint64_t random,
-          uint64_t timeout_ms, std::optional<urma_eid_t> all_at = std::nullopt);
+  // `addresses` are the host's. EIDs are some of them, or one of a runtime directory if the host
+  // has only loopback: its processes are looked for there.
+  TcpWire(std::vector<urma_eid_t> eids, std::vector<urma_eid_t> addresses, const PortRange& ports,
+          uint64_t random, uint64_t timeout_ms);
 
   // Before the first queue: peers can reach this process from now on. Throws Error.
   void open(const std::function<std::unique_ptr<Carrier>()>& make);
@@ -171,7 +172,7 @@ class TcpWire final : public Wire {
   std::vector<Ref> all() URMA_REQUIRES(list_mutex_);
 
   const uint64_t timeout_ns_;
-  const std::optional<urma_eid_t> all_at_;
+  const std::vector<urma_eid_t> addresses_;
   Names names_;
   WireEngine* engine_ = nullptr;
   std::unique_ptr<Carrier> carrier_;
