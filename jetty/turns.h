@@ -78,7 +78,11 @@ class Turns {
       Place& place = list[at];
       const bool had = look(place);
       if (had) silence_of(place) = 0;
-      if (enough()) return;
+      if (enough()) {
+        // A program that uses its queues in turn is at the next one.
+        first_ = at;
+        return;
+      }
       if (had || ++silence_of(place) < kPatience) {
         ++at;
       } else {
@@ -90,7 +94,7 @@ class Turns {
   const size_t at_once_;
   uint32_t eager_ = 0;  // of kEager turns, the number left
   size_t lively_ = 0;   // places that stand in front
-  size_t first_ = 0;    // where the next turn begins among them
+  size_t first_ = 0;    // behind it the next turn begins among them
   size_t next_ = 0;     // the silent place to look at next; never one of those in front
 };
 

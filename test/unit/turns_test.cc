@@ -97,6 +97,16 @@ TEST_F(TurnsTest, APlaceThatFallsSilentIsPolledInTurnAgain) {
   for (int turn = 0; turn < kPlaces; ++turn) EXPECT_EQ(take({}).size(), kAtOnce);
 }
 
+// Each turn goes on where the last one has found enough.
+TEST_F(TurnsTest, PlacesUsedInTurnAreFoundAtOnce) {
+  for (int number = 0; number < kPlaces; ++number) {
+    EXPECT_GT(turns_until(number, {number}, 1), 0) << number;
+  }
+  size_t looks = 0;
+  for (int number = 0; number < kPlaces; ++number) looks += take({number}, 1).size();
+  EXPECT_LT(looks, size_t{2 * kPlaces});
+}
+
 // Sources that fill each turn starve neither others nor each other.
 TEST_F(TurnsTest, NoPlaceStarves) {
   std::vector<int> lively;
