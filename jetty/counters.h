@@ -10,6 +10,7 @@
 #include <numeric>
 #include <span>
 
+#include "urma/base/cache_line.h"
 #include "urma_ext.h"
 #include "urma_opcode.h"
 
@@ -31,7 +32,7 @@ class Counter {
 };
 
 // The members that the short path writes come first, in one cache line.
-struct alignas(64) QueueCounters {
+struct alignas(kCacheLine) QueueCounters {
   Counter posts;    // without those in `at_once`
   Counter at_once;  // requests that had ended with success when their post returned
   Counter bytes;

@@ -9,6 +9,7 @@
 namespace urma {
 namespace {
 
+// An entry begins a line. Neighbours are used by one thread at a time.
 constexpr size_t kLine = 64;
 
 constexpr Bell kAlwaysArmed = {.armed = Armed::kForAny};

@@ -9,16 +9,18 @@
 #include <atomic>
 #include <cstdint>
 
+#include "urma/base/cache_line.h"
+
 namespace urma {
 
 enum class Armed : uint32_t { kNo = 0, kForAny = 1, kForSolicited = 2 };
 
 // Of one JFC. Has a cache line of its own, so that arming other JFCs does not disturb those who
 // look at it.
-struct alignas(64) Bell {
+struct alignas(kCacheLine) Bell {
   std::atomic<Armed> armed;
 };
-static_assert(sizeof(Bell) == 64 && std::atomic<Armed>::is_always_lock_free);
+static_assert(sizeof(Bell) == kCacheLine && std::atomic<Armed>::is_always_lock_free);
 
 // The number of bells of a process; the low bits of a JFC's id say which is its own.
 inline constexpr uint32_t kBells = 65536;

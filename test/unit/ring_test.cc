@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstring>
 #include <iterator>
 #include <map>
@@ -19,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "segment/bells.h"
 #include "urma/base/error.h"
 #include "urma_opcode.h"
 
@@ -53,6 +55,25 @@ std::vector<char> receive(RingConsumer* consumer, const Message& message, uint8_
   consumer->copy_payload(message, 0, data.data(), message.payload);
   consumer->consume(message, status);
   return data;
+}
+
+// What the consumer writes, and what the producer writes: each in lines of its own, which are
+// longer on some architectures. Where they are not, the layout is that of earlier versions.
+TEST(Ring, SidesShareNoCacheLine) {
+#ifdef __aarch64__
+  constexpr ptrdiff_t kLongestLine = 128;
+#else
+  constexpr ptrdiff_t kLongestLine = 64;
+#endif
+  alignas(4096) static char memory[2 * 4096];
+  ASSERT_EQ(RingLayout::total_bytes(kRingBytes), sizeof memory);
+  const RingLayout layout(memory, kRingBytes);
+  EXPECT_EQ(reinterpret_cast<char*>(&layout.answers()) - memory, 0);
+  EXPECT_EQ(reinterpret_cast<char*>(&layout.requests()) - memory, kLongestLine);
+  EXPECT_EQ(reinterpret_cast<char*>(&layout.answer(0)) - memory, 2 * kLongestLine);
+  EXPECT_EQ(reinterpret_cast<char*>(&layout.header(0)) - memory, 4096);
+  EXPECT_EQ(reinterpret_cast<char*>(&layout.header(1)) - memory, 4096 + 64);
+  EXPECT_EQ(ptrdiff_t{sizeof(Bell)}, kLongestLine);
 }
 
 TEST(Ring, CarriesEverySizeAroundItsEnd) {

@@ -22,7 +22,11 @@
 namespace bench {
 namespace {
 
+#ifdef __aarch64__
+constexpr size_t kLine = 128;
+#else
 constexpr size_t kLine = 64;
+#endif
 constexpr Batches kRoundTrips = {400, 500};
 constexpr Batches kWakeUps = {60, 50};
 constexpr Batches kMessages = {200, 10000};

@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "third_party/fmt/format.h"
+#include "urma/base/cache_line.h"
 #include "urma/base/mutex.h"
 
 namespace urma::core::perf {
@@ -29,7 +30,7 @@ struct Histogram {
   std::array<std::atomic<uint64_t>, kBuckets> buckets;
 };
 
-struct alignas(64) ThreadRecord {
+struct alignas(kCacheLine) ThreadRecord {
   std::array<Histogram, URMA_PERF_RECORD_TYPE_MAX> types;
 };
 

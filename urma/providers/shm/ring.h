@@ -3,10 +3,10 @@
 // The ring that carries messages from one send queue to one receive queue in another process: one
 // producer, one consumer, in memory that the producer made and both map.
 //
-// A message takes one or more slots of a cache line: header and up to 40 bytes in the first one, so
-// that a small message moves one line. One release store to its first word publishes it; that word
-// carries the message's position, so the consumer needs no index of the producer and writes nothing
-// into the slots. The consumer publishes its own position when the producer waits for it.
+// A message takes one or more slots of 64 bytes: header and up to 40 bytes in the first one, so
+// that a small message moves one cache line. One release store to its first word publishes it; that
+// word carries the message's position, so the consumer needs no index of the producer and writes
+// nothing into the slots. The consumer publishes its own position when the producer waits for it.
 //
 // Neither side trusts the other: positions are kept privately, and everything read from the shared
 // memory is read once and checked against private bounds.
@@ -24,6 +24,7 @@
 #include "jetty/message.h"
 #include "segment/segment.h"
 #include "segment/shared_memory.h"
+#include "urma/base/cache_line.h"
 #include "urma_opcode.h"
 #include "urma_types.h"
 
@@ -58,16 +59,17 @@ enum class Copies : uint32_t {
 };
 
 // Written by the consumer. One cache line of its own; the answers of failed messages after it.
-struct alignas(kSlotBytes) RingAnswers {
+struct alignas(kCacheLine) RingAnswers {
   std::atomic<uint64_t> consumed;  // slots that the producer may use again
   std::atomic<uint32_t> closed;    // a urma_cr_status_t: everything further ends with it
   std::atomic<uint32_t> copies;    // a Copies: how the last message by reference was copied
 };
 
 // Written by the producer, besides messages. One cache line of its own.
-struct alignas(kSlotBytes) RingRequests {
+struct alignas(kCacheLine) RingRequests {
   std::atomic<uint64_t> wanted;  // the position up to which the producer waits for an answer
 };
+static_assert(sizeof(RingAnswers) == kCacheLine && sizeof(RingRequests) == kCacheLine);
 
 // A message's first word: the low half of position + 1 (so that zeroed memory is no message), then
 // kind, flags and the number of slots.
