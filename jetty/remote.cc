@@ -13,7 +13,7 @@ const char* answer_text(Answer answer) {
     case Answer::kAccepted:
       return "accepted";
     case Answer::kRefusedVersion:
-      return "the owner runs another version of this library";
+      return "the owner runs another version of this library, or one for another architecture";
     case Answer::kRefusedUser:
       return "the owner belongs to another user";
     case Answer::kNoResources:

@@ -2,6 +2,7 @@
 //
 // What a peer cannot do, whatever it sends: take descriptors, memory or time from this process, or
 // delay honest peers.
+#include <elf.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -51,6 +52,20 @@ TEST_F(HostilePeerTest, DescriptorsWithTheGreetingAreClosed) {
       }
     }
     EXPECT_TRUE(eventually([&] { return open_descriptors() == before; }));
+  }
+}
+
+// Shared memory has another layout there; user emulation lets such processes meet.
+TEST_F(HostilePeerTest, PeerOfAnotherVersionOrArchitectureIsRefused) {
+  Node owner;
+  constexpr uint32_t kNumber = number_of(kProtocolVersion);
+  for (const uint32_t machine : {EM_NONE, EM_386, EM_X86_64, EM_ARM, EM_AARCH64}) {
+    for (const uint32_t number : {kNumber - 1, kNumber, kNumber + 1}) {
+      const uint32_t version = number | machine << 16;
+      EXPECT_EQ(RawPeer(owner).greet_as(version),
+                version == kProtocolVersion ? Answer::kAccepted : Answer::kRefusedVersion)
+          << number << " for " << machine;
+    }
   }
 }
 

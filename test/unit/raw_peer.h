@@ -79,6 +79,11 @@ class RawPeer : public RawSocket {
   }
   Answer greet() { return greet({region_.fd()}); }
   Answer greet(const std::vector<int>& descriptors) { return ask(greeting(), descriptors); }
+  Answer greet_as(uint32_t version) {
+    Request hello = greeting();
+    hello.hello.version = version;
+    return ask(hello, {region_.fd()});
+  }
   // Without waiting for the answer.
   bool send_greeting() {
     const Request hello = greeting();

@@ -50,8 +50,8 @@ Ids::Ids(Runtime* runtime, const urma_eid_t& eid, PortNames* names)
 
 Ids::~Ids() { stop(); }
 
-// Removed with the sockets of the process, however it ends. Processes of another version would
-// refuse each other's requests by shared memory, and find no files of each other.
+// Removed with the sockets of the process, however it ends. Processes of another version or
+// architecture would refuse each other by shared memory, and find no files of each other.
 std::string Ids::file_of(uint32_t slot, const urma_eid_t& eid) const {
   const std::string name = urma::format("bond{}-{}", shm::kProtocolVersion, hex_of(eid));
   return runtime_->socket_name(slot, name.c_str());

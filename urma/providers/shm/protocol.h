@@ -6,6 +6,8 @@
 #ifndef URMA_PROVIDERS_SHM_PROTOCOL_H_
 #define URMA_PROVIDERS_SHM_PROTOCOL_H_
 
+#include <elf.h>
+
 #include <atomic>
 #include <cstdint>
 #include <type_traits>
@@ -16,7 +18,21 @@
 namespace urma::shm {
 
 inline constexpr uint32_t kProtocolMagic = 0x55524d41;  // "URMA"
-inline constexpr uint32_t kProtocolVersion = 7;
+
+// The ELF machine whose code this is. Peers of another one are refused: the layout of shared memory
+// depends on it (urma/base/cache_line.h), and processes under user emulation see the same files.
+#if defined(__x86_64__)
+inline constexpr uint32_t kMachine = EM_X86_64;
+#elif defined(__aarch64__)
+inline constexpr uint32_t kMachine = EM_AARCH64;
+#else
+inline constexpr uint32_t kMachine = EM_NONE;
+#endif
+
+// The lower half counts changes of the messages and of what peers share, the upper is the machine.
+inline constexpr uint32_t kProtocolVersion = 8 | kMachine << 16;
+inline constexpr uint32_t number_of(uint32_t version) { return version & 0xffff; }
+inline constexpr uint32_t machine_of(uint32_t version) { return version >> 16; }
 
 enum class RequestType : uint32_t {
   kHello = 1,  // the first message

@@ -169,8 +169,10 @@ bool Client::hello(const Request& request, Attached& fds) {
   const PeerCredentials credentials = connection_.credentials();
   if (request.hello.magic != kProtocolMagic || request.hello.version != kProtocolVersion) {
     URMA_LOG(ERR,
-             "process {} speaks version {} of the control protocol, this one {}; it is refused",
-             credentials.pid, request.hello.version, kProtocolVersion);
+             "process {} speaks version {} of the control protocol for ELF machine {}, this one {} "
+             "for {}; it is refused",
+             credentials.pid, number_of(request.hello.version), machine_of(request.hello.version),
+             number_of(kProtocolVersion), machine_of(kProtocolVersion));
     reply(with_answer(Answer::kRefusedVersion), request.number);
     return false;
   }
