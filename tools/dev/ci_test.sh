@@ -92,5 +92,24 @@ printf 'FAIL two_process on siw\n    | late\n4 passed, 1 failed, 0 skipped\n' >"
 run_ci 1
 expect 'guests are not asked again' "$(! grep -q repeat "${tree}/calls"; echo $?)"
 
+# Another architecture comes last, if its minutes are left.
+reset
+run_ci 0
+expect 'the last part is cross' "$(tail -n 1 "${tree}/calls" | grep -qx 'cross aarch64 test quick'
+  echo $?)"
+
+reset
+sed -i 's/^readonly BUDGET_SECONDS=.*/readonly BUDGET_SECONDS=$((8 * 60 - 1))/' "${tree}/.ci/run"
+output="$(cd "${tree}" && bash .ci/run 2>&1)"
+says 'SKIP ./dev cross aarch64 test quick: it takes up to 8 minutes, and'
+expect 'cross was left out' "$(! grep -q cross "${tree}/calls"; echo $?)"
+cp "${ci}" "${tree}/.ci/run"
+
+reset
+printf 'FAIL //test/unit:ring_test Ring.Wraps\n    | ring.cc:9\n4 passed, 1 failed, 0 skipped\n' \
+  >"${tree}/cross_aarch64_test_quick"
+run_ci 1
+expect 'an emulated test is not repeated' "$(! grep -q repeat "${tree}/calls"; echo $?)"
+
 echo "${passed} passed, ${failed} failed, 0 skipped"
 ((failed == 0))

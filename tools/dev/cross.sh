@@ -106,6 +106,10 @@ run_bazel() {
 
 # Why the kernel does not start a program of ARCH.
 why_not() {
+  [[ "$(id -u)" -eq 0 ]] || {
+    echo "it needs root, for debootstrap"
+    return
+  }
   [[ -e "${FORMATS}/register" ]] || mount -t binfmt_misc binfmt_misc "${FORMATS}" 2>/dev/null || {
     echo "the kernel has no binfmt_misc, or does not let it be mounted"
     return
@@ -130,12 +134,12 @@ case "${arch}" in
 esac
 readonly triplet="${arch}-linux-gnu"
 readonly root="${URMA_DISTRO_CACHE:-${HOME}/.cache/urma-distro}/${debian_arch}"
+[[ "$2" != why-not ]] || { why_not; exit; }
 [[ "$(id -u)" -eq 0 ]] || die "a cross build needs root, for debootstrap"
 [[ -e "${root}/var/lib/dpkg/status" ]] || make_root "${root}"
 case "$2" in
   bazel) run_bazel "${@:3}" ;;
   emulate) emulate "${@:3}" ;;
-  why-not) why_not ;;
   root) echo "${root}" ;;
   *) die "cross.sh: '$2' is not one of bazel, emulate, root, why-not" ;;
 esac
