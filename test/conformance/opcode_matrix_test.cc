@@ -23,6 +23,7 @@
 #include "test/conformance/regions.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/kernel.h"
 #include "test/process/sanitized.h"
 #include "urma_ext.h"
 
@@ -121,15 +122,19 @@ bool in_place() {
   return setting == nullptr || std::string(setting) != "0";
 }
 
-urma_ext_path_t path_of_copies() {
+// Whether requests like those of smaller sizes before have copied to or from a segment.
+bool copies(const Case& test) { return !is_send(test.operation) && !is_atomic(test.operation); }
+
+urma_ext_path_t path_of_copies(const Case& test) {
   const char* setting = std::getenv("URMA_SHM_COPY");
-  return setting != nullptr && std::string(setting) == "staged" ? URMA_EXT_PATH_STAGED
-                                                                : URMA_EXT_PATH_COPIED;
+  if (setting != nullptr && std::string(setting) == "staged") return URMA_EXT_PATH_STAGED;
+  const bool refused = copies(test) && !copies_between_processes();
+  return refused ? URMA_EXT_PATH_STAGED : URMA_EXT_PATH_COPIED;
 }
 
 // Whole pages of private memory are mapped, unless the kernel lets no one hold up their writers.
 // Between machines there is nothing to map.
-void expect_path(urma_target_seg_t* segment, size_t length) {
+void expect_path(const Case& test, urma_target_seg_t* segment, size_t length) {
   if (length < 4096) return;
   std::array<urma_ext_part_t, 4> parts;
   auto count = static_cast<uint32_t>(parts.size());
@@ -141,14 +146,14 @@ void expect_path(urma_target_seg_t* segment, size_t length) {
   } else if (in_place() && parts[0].reason != URMA_EXT_REASON_NO_FREEZE) {
     EXPECT_EQ(parts[0].path, URMA_EXT_PATH_MAPPED) << urma_ext_reason_text(parts[0].reason);
   } else {
-    EXPECT_EQ(parts[0].path, path_of_copies());
+    EXPECT_EQ(parts[0].path, path_of_copies(test));
   }
 }
 
-Segments import_all(Endpoint& endpoint, const SegmentIds& ids, size_t length) {
+Segments import_all(const Case& test, Endpoint& endpoint, const SegmentIds& ids, size_t length) {
   Segments segments;
   for (size_t kind = 0; kind < kKinds; ++kind) segments[kind] = endpoint.import(ids[kind], true);
-  expect_path(segments[kMemalign], length);
+  expect_path(test, segments[kMemalign], length);
   return segments;
 }
 
@@ -156,7 +161,7 @@ __attribute__((noinline)) void initiate(const Case& test, Endpoint& endpoint, Ch
                                         urma_target_jetty_t* queue, size_t size) {
   const size_t length = segment_size(test.operation, size);
   Regions regions(endpoint, length, URMA_ACCESS_LOCAL_ONLY, kNoToken, alloca(length + kGuards));
-  const auto remote = import_all(endpoint, channel.receive<SegmentIds>(), length);
+  const auto remote = import_all(test, endpoint, channel.receive<SegmentIds>(), length);
   TargetCalls calls;
   calls.prepare = [&channel](const Step& step) {
     channel.send(step);
@@ -200,7 +205,7 @@ __attribute__((noinline)) void run_alone(const Case& test, Endpoint& endpoint,
   Regions local(endpoint, length, URMA_ACCESS_LOCAL_ONLY, kNoToken, alloca(length + kGuards));
   Regions reached(endpoint, length, kAllAccess, test.token(), alloca(length + kGuards));
   Target target(endpoint, reached);
-  const auto remote = import_all(endpoint, ids_of(reached), length);
+  const auto remote = import_all(test, endpoint, ids_of(reached), length);
   TargetCalls calls;
   calls.prepare = [&target](const Step& step) { target.prepare(step); };
   calls.check = [&target](const Step& step) { target.check(step); };
