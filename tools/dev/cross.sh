@@ -97,10 +97,12 @@ run_bazel() {
     tools+=("--repo_env=${tool#*:}=/usr/bin/${triplet}-${tool%:*}")
   done
   cp third_party/system/system.BUILD "${root}/usr/BUILD.bazel"
-  # Links of its own: bazel-bin stays on the build for this machine.
+  # Links of its own: bazel-bin stays on the build for this machine. Emulation is slow, and the stack
+  # of an emulated program does not grow with its limit, which tests raise.
   exec bazel --output_base="${root}.bazel" "${command}" --symlink_prefix="bazel-${arch}-" \
     --repo_env=CC="${root}/cross-gcc" "${tools[@]}" --override_repository=system="${root}/usr" \
-    --test_env=QEMU_LD_PREFIX="${root}" --test_env=QEMU_PAGESIZE --test_env=CC="${root}/cross-gcc" \
+    --test_timeout=180,600,1800,3600 --test_env=QEMU_LD_PREFIX="${root}" \
+    --test_env=QEMU_STACK_SIZE=67108864 --test_env=QEMU_PAGESIZE --test_env=CC="${root}/cross-gcc" \
     --test_env=CXX="${root}/cross-gcc" "$@"
 }
 
