@@ -91,7 +91,7 @@ make_root() {
 }
 
 run_bazel() {
-  local command="$1" tool tools=()
+  local command="$1" tool tools=() status=0
   shift
   for tool in gcc-ar:AR ld:LD nm:NM objcopy:OBJCOPY objdump:OBJDUMP strip:STRIP; do
     tools+=("--repo_env=${tool#*:}=/usr/bin/${triplet}-${tool%:*}")
@@ -99,11 +99,14 @@ run_bazel() {
   cp third_party/system/system.BUILD "${root}/usr/BUILD.bazel"
   # Links of its own: bazel-bin stays on the build for this machine. Emulation is slow, and the stack
   # of an emulated program does not grow with its limit, which tests raise.
-  exec bazel --output_base="${root}.bazel" "${command}" --symlink_prefix="bazel-${arch}-" \
+  bazel --output_base="${root}.bazel" "${command}" --symlink_prefix="bazel-${arch}-" \
     --repo_env=CC="${root}/cross-gcc" "${tools[@]}" --override_repository=system="${root}/usr" \
     --test_timeout=180,600,1800,3600 --test_env=QEMU_LD_PREFIX="${root}" \
     --test_env=QEMU_STACK_SIZE=67108864 --test_env=QEMU_PAGESIZE --test_env=CC="${root}/cross-gcc" \
-    --test_env=CXX="${root}/cross-gcc" "$@"
+    --test_env=CXX="${root}/cross-gcc" "$@" || status=$?
+  # It leads to the tree once more, and //... of the build for this machine would hold both.
+  rm -f "bazel-${arch}-${PWD##*/}"
+  exit "${status}"
 }
 
 # Why the kernel does not start a program of ARCH.
