@@ -31,6 +31,31 @@ bool compare_and_swap_16(void* target, uint64_t expected[2], const uint64_t desi
                : "b"(desired[0]), "c"(desired[1])
                : "memory");
   return done;
+#elif defined(__aarch64__)
+  // What is unexpected is stored again: without LSE2, only a pair whose store succeeds was read at
+  // once. The compiler's own function does not do that on a processor without LSE.
+  struct Pair {
+    uint64_t half[2];
+  };
+  uint64_t low, high, next_low, next_high;
+  uint32_t lost;
+  asm volatile(
+      "0: ldaxp %[low], %[high], %[target]\n"
+      "cmp %[low], %[expected_low]\n"
+      "ccmp %[high], %[expected_high], #0, eq\n"
+      "csel %[next_low], %[desired_low], %[low], eq\n"
+      "csel %[next_high], %[desired_high], %[high], eq\n"
+      "stlxp %w[lost], %[next_low], %[next_high], %[target]\n"
+      "cbnz %w[lost], 0b"
+      : [low] "=&r"(low), [high] "=&r"(high), [next_low] "=&r"(next_low),
+        [next_high] "=&r"(next_high), [lost] "=&r"(lost), [target] "+Q"(*static_cast<Pair*>(target))
+      : [expected_low] "r"(expected[0]), [expected_high] "r"(expected[1]),
+        [desired_low] "r"(desired[0]), [desired_high] "r"(desired[1])
+      : "cc", "memory");
+  const bool done = low == expected[0] && high == expected[1];
+  expected[0] = low;
+  expected[1] = high;
+  return done;
 #elif defined(__GCC_HAVE_SYNC_COMPARE_AND_SWAP_16)
   unsigned __int128 wanted, replacement;
   std::memcpy(&wanted, expected, sizeof(wanted));
