@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -41,6 +42,8 @@ Holdings count_holdings() { return {open_descriptors(), memfd_areas()}; }
 // Has its memory mapped, then unregisters and checks it.
 void owner(Channel& channel) {
   const Pages pages(kBytes);
+  // A huge page would be moved by fewer calls.
+  ::madvise(pages.get(), kBytes, MADV_NOHUGEPAGE);
   fill(pages.get(), kBytes);
   Endpoint endpoint;
   urma_target_seg_t* const segment = endpoint.add(pages.get(), kBytes);

@@ -20,6 +20,7 @@
 namespace urma_test {
 
 std::string why_not_in_place() {
+  if (::sysconf(_SC_PAGESIZE) != kPage) return "needs pages of 4 KiB";
   constexpr uint64_t kFeatureMove = 1 << 16;  // newer than some headers
   const int fd = static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK));
   if (fd < 0) {

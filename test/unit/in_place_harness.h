@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "segment/inplace/page_table.h"
+#include "segment/page_size.h"
 #include "test/process/sanitized.h"
 #include "urma_opcode.h"
 
@@ -79,6 +80,12 @@ inline ::testing::AssertionResult is_filled(const char* data, uint64_t bytes) {
   return ::testing::AssertionSuccess();
 }
 
+// For tests that count pages. Where the kernel makes huge pages unasked, the first access to one
+// fills it.
+inline void keep_pages_small(const PrivateMemory& memory, uint64_t bytes) {
+  ::madvise(memory.get(), bytes, MADV_NOHUGEPAGE);
+}
+
 inline void share_all(PageTable& table, SharedPages::RangeId range) {
   while (!table.share(range, 8 * kMiB)) {
   }
@@ -115,6 +122,7 @@ class PeerMapping {
 
 // If writes to pages cannot be held up, nothing can be moved.
 inline std::string why_not_in_place() {
+  if (page_bytes() != kPage) return "needs pages of 4 KiB";
   PageTable table;
   PrivateMemory memory(kPage);
   SharedPages::RangeId range;

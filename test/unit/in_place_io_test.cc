@@ -109,6 +109,7 @@ TEST(InPlaceIo, OnlyPinnedPagesStayShared) {
   SKIP_UNLESS_IN_PLACE();
   for (const uint64_t bytes : {16 * kPage, 4 * kMiB}) {
     PrivateMemory memory(bytes, 0, 2 * kMiB);
+    keep_pages_small(memory, bytes);
     PrivateMemory other(kPage);
     fill(memory.get(), bytes);
     fill(other.get(), kPage);
@@ -195,6 +196,7 @@ TEST(InPlaceIo, ASparseSegmentStaysSparse) {
   SKIP_UNLESS_IN_PLACE();
   constexpr uint64_t kBytes = 4 * kMiB;
   PrivateMemory memory(kBytes, 0, 2 * kMiB);
+  keep_pages_small(memory, kBytes);
   PrivateMemory other(kPage);
   fill(memory.get(), kPage);
   fill(other.get(), kPage);

@@ -97,6 +97,7 @@ TEST(InPlace, MemoryThatWasNeverTouchedIsNotTouched) {
   const uint64_t bytes = uint64_t{64} << 30;
   PageTable table;
   PrivateMemory memory(bytes, MAP_NORESERVE);
+  keep_pages_small(memory, bytes);
   auto range = table.add(address(memory.get()), bytes, kWriters);
   EXPECT_LE(steps_to_share(table, range), 4);
   auto parts = table.parts(range);

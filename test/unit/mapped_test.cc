@@ -16,14 +16,15 @@
 #include <vector>
 
 #include "segment/mapped_view.h"
+#include "segment/page_size.h"
 #include "test/process/kernel.h"
 #include "test/unit/shm_harness.h"
 
 namespace urma::shm {
 namespace {
 
-constexpr uint64_t kPage = 4096;
-constexpr uint64_t kAreaBytes = 16 * kPage;
+const uint64_t kPage = page_bytes();
+const uint64_t kAreaBytes = 16 * kPage;
 constexpr uint64_t kRagged = 100;
 
 // Memory that is shared from the start and handed out page by page, as by the real table.
@@ -159,7 +160,7 @@ TEST_F(MappedTest, UnalignedEndsAreCopiedAndTheMiddleIsMapped) {
   Pair pair;
   urma_target_seg_t* remote = map(&pair, kRagged);
   EXPECT_EQ(remote->mva, 0u);
-  constexpr uint64_t kAll = kAreaBytes - 2 * kRagged;
+  const uint64_t kAll = kAreaBytes - 2 * kRagged;
   std::vector<char> bytes(kAll);
   std::iota(bytes.begin(), bytes.end(), 1);
   urma_target_seg_t* from = pair.sender.add(bytes.data(), bytes.size());
