@@ -3,7 +3,10 @@
 import dataclasses
 import shlex
 
-GUESTS = {'qemu': 20, 'uml': 5}  # How many times slower than the machine itself each may be.
+# These run what is cross-compiled, and only if the filter begins with their name.
+ARM64 = ('arm64', 'arm64-16k', 'arm64-64k', 'arm64-a72')
+# How many times slower than the machine itself each may be.
+GUESTS = {'qemu': 20, 'uml': 5, **dict.fromkeys(ARM64, 30)}
 
 
 @dataclasses.dataclass
@@ -31,6 +34,11 @@ class Job:
     kfd: bool = False      # or kfd.sh.
     seconds: int = 300
     alone: bool = False  # Whether it measures, so that no other guest may run at the same time.
+
+
+def build_of(guest, case):
+    """The name of the build that a guest takes a case from: a --config of Bazel, or aarch64."""
+    return 'aarch64' if guest in ARM64 else case.config
 
 
 def command(name, text, limit=10, needs=(), **environment):

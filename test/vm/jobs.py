@@ -178,6 +178,24 @@ JOBS = [
         *tests('process', 'atomics', SHM, only='*Mapped'),
         *tests('conformance', 'two_process', SHM),
     ]),
+    # The same on aarch64, where the pages are larger too.
+    Job('shm', guests=['arm64', 'arm64-16k', 'arm64-64k'], seconds=1800, cases=[
+        *tests('unit', 'core_data_api core_queue_api core_target_api direct in_place in_place_fork '
+               'in_place_futex in_place_io in_place_limits in_place_own_memory in_place_refusal '
+               'in_place_restore in_place_stack in_place_steps mapped ring segment', SHM),
+        *tests('process', 'crash_share event kill mapping restart', SHM, limit=20),
+        *tests('conformance', 'lines two_process', SHM, limit=30),
+        *tests('conformance', 'opcode_matrix_mapped opcode_matrix_copied', SHM, limit=30,
+               only='*JettyTwoProcessesNoToken'),
+        *tests('conformance', 'event_matrix_mapped', SHM, limit=30),
+    ]),
+    # Atomics on a processor without instructions for them.
+    Job('atomics', guests=['arm64-a72'], seconds=600, cases=[
+        *tests('unit', 'core_atomics_api direct owner_lock ring short_mutex', SHM),
+        *tests('process', 'atomics', SHM, limit=20),
+        *tests('conformance', 'opcode_matrix_mapped', SHM, limit=30,
+               only='*JettyTwoProcessesNoToken'),
+    ]),
     Job('shm', guests=['uml'], cases=[
         *tests('unit', 'core_data_api core_queue_api core_target_api devices hostile_message '
                'hostile_wakeup implicit_imports in_place in_place_fork in_place_futex '

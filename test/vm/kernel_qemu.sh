@@ -17,25 +17,6 @@ readonly MODULES=(
   amdgpu
 )
 
-# Copies MODULES and what they depend on from the image's folder, uncompressed: that is slow in
-# the guest.
-copy_modules() {
-  local image="$1" folder="$2" release="$3" module file
-  depmod -b "${image}" "${release}"
-  for module in "${MODULES[@]}"; do
-    modprobe -d "${image}" -S "${release}" --show-depends "${module}"
-  done | awk '$1 == "insmod" { print $2 }' | sort -u | while read -r module; do
-    file="${folder}/${module#"${image}/"}"
-    mkdir -p "${file%/*}"
-    case "${module}" in
-      *.xz) xz -dc "${module}" >"${file%.xz}" ;;
-      *) cp "${module}" "${file}" ;;
-    esac
-  done
-  cp "${image}/lib/modules/${release}"/modules.{builtin,builtin.modinfo,order} \
-    "${folder}/lib/modules/${release}"
-}
-
 # Builds Soft-iWARP, which Debian's configuration leaves out, against the headers' packages. Their
 # files name each other by absolute paths: those are bent to where they are unpacked.
 build_siw() {
@@ -60,14 +41,12 @@ build_siw() {
 
 make_kernel() {
   local folder="$1" work package release
-  package="$(LC_ALL=C apt-cache depends "linux-image-${VM_KERNEL}-amd64" |
-    awk '/^ *Depends: linux-image-[0-9]/ { print $2; exit }')"
-  [[ -n "${package}" ]] || vm_die "no package linux-image-${VM_KERNEL}-amd64"
+  package="$(vm_image amd64)"
   release="${package#linux-image-}"
   work="$(mktemp -d -p "${VM_CACHE}" work.XXXXXX)"
   dpkg -x "$(vm_package "${package}")" "${work}/image"
   cp "${work}/image/boot/vmlinuz-${release}" "${folder}/vmlinuz"
-  copy_modules "${work}/image" "${folder}" "${release}"
+  vm_copy_modules "${work}/image" "${folder}" "${release}" "${MODULES[@]}"
   build_siw "${work}" "${folder}" "${release}"
   depmod -b "${folder}" "${release}"
   rm -rf "${work}"

@@ -9,24 +9,10 @@ set -euo pipefail
 here="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 source "${here}/cache.sh"
 
-# Writes the configuration, and sees to it that nothing asked for was dropped.
-configure() {
-  make -s ARCH=um tinyconfig
-  scripts/kconfig/merge_config.sh -m .config "${here}/uml.config" >&2
-  make -s ARCH=um olddefconfig
-  local wanted
-  while read -r wanted; do
-    grep -qxF "${wanted}" .config || vm_die "the kernel's configuration has dropped ${wanted}"
-  done < <(grep '^CONFIG_' "${here}/uml.config")
-}
-
 make_kernel() {
   local folder="$1" source
   source="$(mktemp -d -p "${VM_CACHE}" work.XXXXXX)"
-  # Left out are the largest parts that this kernel does not read.
-  vm_unpack_source "${source}" --strip-components=1 --exclude='*/Documentation/devicetree' \
-    --exclude='*/arch/*/boot/dts' --exclude='*/drivers/gpu/drm/amd/include/asic_reg' \
-    --exclude='*/tools/testing'
+  vm_unpack_kernel "${source}"
   (
     cd "${source}"
     # Programs that wait for each other by polling take turns at this rate.
@@ -35,8 +21,9 @@ make_kernel() {
     # comes pays for all of it, and two programs that wait for each other take turns by luck.
     echo 'unsigned long long notrace sched_clock(void) { return os_nsecs(); }' \
       >>arch/um/kernel/time.c
-    configure
-    nice -n 10 make -s ARCH=um -j"$(nproc)" linux
+    export ARCH=um
+    vm_configure "${here}/uml.config"
+    nice -n 10 make -s -j"$(nproc)" linux
   ) >&2
   strip -o "${folder}/linux" "${source}/linux"
   gcc -O2 -shared -fPIC -o "${folder}/xstate.so" "${here}/uml_xstate.c"

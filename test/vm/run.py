@@ -2,9 +2,9 @@
 """Runs the jobs of jobs.py in guests, and prints the result of each case.
 
 FILTER chooses the cases that have it in their name `GUEST JOB CASE`; if none has, all Bazel tests
-are run with those test cases that have it in theirs. The last line is `N passed, N failed,
-N skipped`. With --targets CONFIG, prints instead what Bazel has to build for that --config
-('' is the plain build).
+are run with those test cases that have it in theirs. Guests of arm64 run only if it begins with
+that. The last line is `N passed, N failed, N skipped`. With --targets BUILD, prints instead what
+Bazel has to build: with a --config of that name, with none if it is empty, or for aarch64.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import urllib.parse
 import xml.etree.ElementTree as ElementTree
 
 sys.dont_write_bytecode = True
-from cases import GUESTS, Case  # pylint: disable=wrong-import-position
+from cases import ARM64, GUESTS, Case, build_of  # pylint: disable=wrong-import-position
 from jobs import JOBS  # pylint: disable=wrong-import-position
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -40,6 +40,8 @@ def choose(jobs, text):
         pairs = []
         for job in jobs:
             for guest in job.guests:
+                if guest in ARM64 and not text.startswith(ARM64[0]):
+                    continue
                 cases = [case for case in job.cases if keep(guest, job, case)]
                 if cases:
                     pairs.append((guest, dataclasses.replace(job, cases=cases)))
@@ -159,9 +161,9 @@ def program(case, kind, bins, environments, test_filter):
     """Returns the command that runs a case in a guest of this kind; a Bazel test as Bazel does."""
     if not case.label:
         settings, folder = case.environment, ROOT
-        command = [word.replace('{bin}', bins[case.config]) for word in case.command]
+        command = [word.replace('{bin}', bins[build_of(kind, case)]) for word in case.command]
     else:
-        binary = os.path.join(bins[case.config], case.label[len('//'):].replace(':', '/'))
+        binary = os.path.join(bins[build_of(kind, case)], case.label[len('//'):].replace(':', '/'))
         folder = f'{binary}.runfiles/urma'
         wanted = case.only if test_filter == '*' else test_filter
         settings = {'GTEST_FILTER': f'{wanted}-{case.leave_out.get(kind, "")}', 'TZ': 'UTC',
@@ -199,6 +201,8 @@ def cannot_boot(kind):
     """Returns why this user can boot no guest of KIND; '' if it can."""
     if kind == 'uml' and os.geteuid() != 0 and not shutil.which('sudo'):
         return 'User Mode Linux needs root, and there is no sudo; run ./dev vm as root'
+    if kind in ARM64 and os.geteuid() != 0:
+        return 'a cross build needs root; run ./dev vm as root'
     return ''
 
 
@@ -257,14 +261,15 @@ def run(pairs, bins, test_filter):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--targets', metavar='CONFIG', help='print what has to be built')
-    parser.add_argument('--bin', action='append', default=[], metavar='CONFIG=FOLDER',
-                        help="where Bazel's outputs of CONFIG are")
+    parser.add_argument('--targets', metavar='BUILD', help='print what has to be built')
+    parser.add_argument('--bin', action='append', default=[], metavar='BUILD=FOLDER',
+                        help="where Bazel's outputs of BUILD are")
     parser.add_argument('filter', nargs='?', default='')
     options = parser.parse_args()
     guests, test_filter = choose(JOBS, options.filter)
     if options.targets is not None:
-        cases = [case for _, job in guests for case in job.cases if case.config == options.targets]
+        cases = [case for guest, job in guests for case in job.cases
+                 if build_of(guest, case) == options.targets and not cannot_boot(guest)]
         labels = {label for case in cases for label in [case.label, *case.needs] if label}
         for label in sorted(labels):
             print(label)
