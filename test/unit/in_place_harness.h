@@ -34,8 +34,8 @@ inline uint64_t address(const volatile void* data) { return reinterpret_cast<uin
 // Private memory of the test between inaccessible pages.
 class PrivateMemory {
  public:
-  explicit PrivateMemory(uint64_t bytes, int flags = 0, uint64_t alignment = kPage)
-      : whole_(bytes + alignment + kPage) {
+  explicit PrivateMemory(uint64_t bytes, int flags = 0, uint64_t alignment = page_bytes())
+      : whole_(bytes + alignment + page_bytes()) {
     void* data =
         ::mmap(nullptr, whole_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (data == MAP_FAILED) std::abort();
@@ -65,7 +65,7 @@ inline void fill(char* data, uint64_t bytes) {
 }
 
 struct FilledMemory : PrivateMemory {
-  explicit FilledMemory(uint64_t bytes, int flags = 0, uint64_t alignment = kPage)
+  explicit FilledMemory(uint64_t bytes, int flags = 0, uint64_t alignment = page_bytes())
       : PrivateMemory(bytes, flags, alignment) {
     fill(get(), bytes);
   }
