@@ -130,6 +130,10 @@ vm_configure() {
 # name; one caller at a time.
 vm_make_once() {
   local folder="$1" maker="$2"
+  if [[ -d "${folder}" ]]; then
+    echo "${folder}"
+    return
+  fi
   mkdir -p "${VM_CACHE}"
   exec 9>"${VM_CACHE}/lock"
   flock 9
