@@ -82,7 +82,7 @@ def on_arm64():
                    'in_place_fork in_place_futex in_place_io in_place_limits in_place_own_memory '
                    'in_place_refusal in_place_restore in_place_stack in_place_steps mapped ring '
                    'segment', SHM),
-            *tests('process', 'crash_share event kill mapping restart', SHM, limit=20),
+            *tests('process', 'event kill mapping restart', SHM, limit=20),
             *tests('conformance', 'lines two_process', SHM, limit=30),
             *tests('conformance', 'opcode_matrix_copied', SHM, limit=30,
                    only='*JettyTwoProcessesNoToken')]
