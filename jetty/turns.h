@@ -94,7 +94,7 @@ class Turns {
   const size_t at_once_;
   uint32_t eager_ = 0;  // of kEager turns, the number left
   size_t lively_ = 0;   // places that stand in front
-  size_t first_ = 0;    // behind it the next turn begins among them
+  size_t first_ = 0;    // the next turn begins behind it
   size_t next_ = 0;     // the silent place to look at next; never one of those in front
 };
 

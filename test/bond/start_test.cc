@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // A bonded device that starts without its network, or fails to start at first.
+#include <elf.h>
+
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -99,7 +101,7 @@ TEST_F(StartTest, WithoutANetworkAPeerMayStartLate) {
 }
 
 // What is in the way of the file that shows the ids of this process, whatever version of the
-// protocol its name has.
+// protocol, in its lower half, and architecture its name has.
 std::vector<std::string> make_obstacles(const std::string& directory, const urma_device_t* device) {
   uint32_t count = 0;
   urma_eid_info_t* eids = urma_get_eid_list(const_cast<urma_device_t*>(device), &count);
@@ -115,9 +117,11 @@ std::vector<std::string> make_obstacles(const std::string& directory, const urma
     if (entry.path().extension() == ".bond") socket = entry.path().string();
   }
   std::vector<std::string> names;
-  for (int version = 0; version < 100; ++version) {
-    names.push_back(socket + std::to_string(version) + "-" + hex);
-    EXPECT_TRUE(fs::create_directory(names.back())) << names.back();
+  for (const uint32_t machine : {EM_NONE, EM_X86_64, EM_AARCH64}) {
+    for (uint32_t number = 0; number < 100; ++number) {
+      names.push_back(socket + std::to_string(machine << 16 | number) + "-" + hex);
+      EXPECT_TRUE(fs::create_directory(names.back())) << names.back();
+    }
   }
   return names;
 }

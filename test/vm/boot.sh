@@ -41,8 +41,8 @@ boot_arm64_on() {
   local processor="$1"
   shift
   local packages built
-  packages="$("${here}/../../tools/dev/cross.sh" aarch64 root)"
-  built="$(readlink "${here}/../../bazel-aarch64-out")"
+  packages="$("${here}/../../tools/dev/cross.sh" aarch64 root)" || return
+  built="$(readlink "${here}/../../bazel-aarch64-out")" || return
   emulate "$@" qemu-system-aarch64 -M virt -cpu "${processor}" -append \
     "console=ttyAMA0 vm.base=${packages} vm.shown=$(realpath "${here}/../.."):${built%%/execroot/*}"
 }

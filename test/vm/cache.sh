@@ -25,7 +25,7 @@ vm_folder() {
   version="$(vm_version "linux-source-${VM_KERNEL}")"
   [[ -n "${version}" ]] ||
     vm_die "no package linux-source-${VM_KERNEL}; as root, run: apt-get update"
-  echo "${VM_CACHE}/${kind}-${version}-$(cat "$@" | cksum | cut -d ' ' -f 1)"
+  echo "${VM_CACHE}/${kind}-${version}-$(cat "${BASH_SOURCE[0]}" "$@" | cksum | cut -d ' ' -f 1)"
 }
 
 # Prints the file of PACKAGE in its newest version, and downloads it if it is not there.

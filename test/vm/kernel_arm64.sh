@@ -36,6 +36,7 @@ build_image() {
 
 make_kernel() {
   local folder="$1" work
+  vm_use_architecture arm64
   work="$(mktemp -d -p "${VM_CACHE}" work.XXXXXX)"
   dpkg -x "$(vm_package busybox-static)" "${work}/busybox"
   cp "${work}/busybox/bin/busybox" "${folder}/busybox"
@@ -50,7 +51,6 @@ main() {
   readonly flavour="$1"
   local folder
   folder="$(vm_folder "${flavour}" "${BASH_SOURCE[0]}" "${here}/arm64.config")"
-  [[ -d "${folder}" ]] || vm_use_architecture arm64
   vm_make_once "${folder}" make_kernel
 }
 

@@ -91,14 +91,15 @@ make_root() {
 }
 
 run_bazel() {
-  local command="$1" tool tools=() status=0
+  local command="$1" tool tools=() status=0 output
   shift
+  output="$(readlink bazel-out || true)"
   for tool in gcc-ar:AR ld:LD nm:NM objcopy:OBJCOPY objdump:OBJDUMP strip:STRIP; do
     tools+=("--repo_env=${tool#*:}=/usr/bin/${triplet}-${tool%:*}")
   done
   cp third_party/system/system.BUILD "${root}/usr/BUILD.bazel"
-  # Links of its own: bazel-bin stays on the build for this machine. Emulation is slow, and the stack
-  # of an emulated program does not grow with its limit, which tests raise.
+  # Links of its own: bazel-bin stays on the build for this machine. Emulation is slow, and the
+  # stack of an emulated program does not grow with its limit, which tests raise.
   bazel --output_base="${root}.bazel" "${command}" --symlink_prefix="bazel-${arch}-" \
     --repo_env=CC="${root}/cross-gcc" "${tools[@]}" --override_repository=system="${root}/usr" \
     --test_timeout=180,600,1800,3600 --test_env=QEMU_LD_PREFIX="${root}" \
@@ -106,15 +107,13 @@ run_bazel() {
     --test_env=CXX="${root}/cross-gcc" "$@" || status=$?
   # It leads to the tree once more, and //... of the build for this machine would hold both.
   rm -f "bazel-${arch}-${PWD##*/}"
+  # Bazel gives this one the same name for every build.
+  if [[ -n "${output}" ]]; then ln -sfn "${output}" bazel-out; else rm -f bazel-out; fi
   exit "${status}"
 }
 
 # Why the kernel does not start a program of ARCH.
 why_not() {
-  [[ "$(id -u)" -eq 0 ]] || {
-    echo "it needs root, for debootstrap"
-    return
-  }
   [[ -e "${FORMATS}/register" ]] || mount -t binfmt_misc binfmt_misc "${FORMATS}" 2>/dev/null || {
     echo "the kernel has no binfmt_misc, or does not let it be mounted"
     return

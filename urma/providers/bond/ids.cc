@@ -23,7 +23,7 @@ constexpr uint32_t bit_of_id(IdKind kind, uint32_t id) {
 }
 
 // Behind the bits: which users its process admits.
-constexpr off_t kUsersAt = 64 << 10, kMostUsers = 1 << 20;
+constexpr off_t kUsersAt = 64 << 10, kMostUsers = 64 << 10;
 static_assert(bit_of_id(IdKind::kToken, kMaxChosenId) / 8 < kUsersAt);
 
 // How many blocks are tried for an id.
@@ -251,7 +251,7 @@ std::optional<uint32_t> Ids::owner_slot(IdKind kind, const urma_eid_t& eid, uint
   }
   // One of the two would refuse the other.
   struct stat info;
-  if (::fstat(file.get(), &info) != 0) return std::nullopt;
+  if (::fstat(file.get(), &info) != 0 || !runtime_->admits(info.st_uid)) return std::nullopt;
   std::string users(std::clamp<off_t>(info.st_size - kUsersAt, 0, kMostUsers), 0);
   if (::pread(file.get(), users.data(), users.size(), kUsersAt) < 0 ||
       !runtime_->admit_each_other(info.st_uid, users)) {

@@ -71,7 +71,10 @@ const urma_eid_t& source_for(std::span<const urma_eid_t> own, const urma_eid_t& 
   const auto fits = [&](const urma_eid_t& eid) {
     return is_ipv4(eid) == is_ipv4(to) && is_loopback(eid) == is_loopback(to);
   };
-  const auto found = std::find_if(own.begin(), own.end(), fits);
+  auto found = std::find_if(own.begin(), own.end(), fits);
+  if (found != own.end()) return *found;
+  found = std::find_if(own.begin(), own.end(),
+                       [&](const urma_eid_t& eid) { return is_ipv4(eid) == is_ipv4(to); });
   return found != own.end() ? *found : own.front();
 }
 
