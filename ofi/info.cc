@@ -29,13 +29,13 @@ constexpr uint64_t kTxOpFlags =
     FI_INJECT | FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 // A message waits for its receive; later one-sided requests wait for neither.
 constexpr uint64_t kOrder = FI_ORDER_SAS | FI_ORDER_SAW | FI_ORDER_WAW | FI_ORDER_RMA_WAW;
-// What libfabric 2 calls deprecated, and says so wherever it is named; older programs pass it.
+// Values that older programs pass. libfabric 2 warns wherever its names for them are used.
 constexpr uint64_t kOrderStrict = 0x1FF, kOrderData = 1ULL << 16, kLocalMr = 1ULL << 55;
 constexpr int kMrUnspecified = 0, kMrBasic = 1 << 0, kMrScalable = 1 << 1;
 constexpr uint64_t kCompletionOrder = kOrderStrict | kOrderData;
 constexpr uint64_t kTagFormat = 0xaaaaaaaaaaaaaaaa;  // any use of all 64 bits
 constexpr uint64_t kRdmOrder = FI_ORDER_SAS;
-constexpr uint32_t kProtocol = 1U << 31 | 0x75726d61;  // of this provider: "urma"
+constexpr uint32_t kProtocol = 1U << 31 | 0x75726d61;  // a provider's own: "urma"
 constexpr size_t kMaxDepth = 8192;
 // libfabric's OFI_CORE_PROV_ONLY: one of its layers asks what it can build on.
 constexpr uint64_t kForLayer = 1ULL << 59;

@@ -100,13 +100,14 @@ class User {
   urma_target_seg_t* segment_;
 };
 
-// The processes of this directory of a test use loopback alone.
-constexpr char kAlone[] = "alone";
+// The processes of these directories of a test use loopback alone, or a list that begins with IPv6.
+constexpr char kAlone[] = "alone", kIpv6First[] = "IPv6 first";
 
 void live(const urma::tcp::Network& network, const std::string& directory) {
   network.enter();
   live_in(directory);
   if (directory == kAlone) ::setenv("URMA_TCP_DEVICES", "lo", 1);
+  if (directory == kIpv6First) ::setenv("URMA_TCP_DEVICES", "fd99::1,10.99.0.1", 1);
 }
 
 // A runtime directory of the test.
@@ -189,6 +190,8 @@ TEST_F(NetworksTest, LoopbackIsAWayAndNoIdentity) {
 TEST_F(NetworksTest, AProcessOnLoopbackAndOneOfTheNetworkMeetOnTheirHost) {
   meet(kAlone, here_, "other", 1);
   meet("other", here_, kAlone, 1);
+  meet(kAlone, here_, kIpv6First, 1);
+  meet(kIpv6First, here_, kAlone, 1);
   meet(kAlone, here_, kAlone, 0);
 }
 

@@ -51,7 +51,7 @@ class Directory final : public Runtime {
   mode_t file_mode() const override { return 0660; }
   bool admits(uid_t) const override { return true; }
   std::string peer_users() const override { return users; }
-  bool admit_each_other(uid_t user, std::string_view peer_users) const override {
+  bool is_admitted_by(uid_t user, std::string_view peer_users) const override {
     EXPECT_EQ(user, ::geteuid());
     return peer_users == users;
   }

@@ -21,12 +21,12 @@ bool is_ipv4(const Ip& ip);
 bool is_loopback(const Ip& ip);
 // Valid on one link only, which an EID does not name.
 bool is_link_local(const Ip& ip);
-// Of the range from which runtime directories take EIDs, which lead nowhere.
+// Of the range from which runtime directories take EIDs: names, which nothing can be sent to.
 bool is_of_directory(const Ip& ip);
 // An address of that range with this number.
 urma_eid_t directory_eid(uint64_t number);
 urma_eid_t mapped(const in_addr& ipv4);
-urma_eid_t loopback(bool ipv4);
+urma_eid_t loopback(bool ipv4);  // 127.0.0.1, else ::1
 // "10.0.0.1", "fe80::1"; with a port "10.0.0.1:4000", "[fe80::1]:4000".
 std::string text_of(const Ip& ip);
 std::string text_of(const Ip& ip, uint16_t port);

@@ -35,10 +35,11 @@ class Runtime {
   virtual mode_t file_mode() const = 0;
   // Whether a process of this user may be a peer.
   virtual bool admits(uid_t user) const = 0;
-  // The users that it admits besides its own and root, as others read it.
+  // The users that it admits besides its own and root, for other processes to read.
   virtual std::string peer_users() const = 0;
-  // Whether this process and one of that user, which has this peer_users(), admit each other.
-  virtual bool admit_each_other(uid_t user, std::string_view peer_users) const = 0;
+  // Whether a process of this user, with those peer_users(), admits this process, and can open what
+  // it makes in the directory. The text may be anything.
+  virtual bool is_admitted_by(uid_t user, std::string_view peer_users) const = 0;
   virtual uint32_t slot() const = 0;   // 1..65535, held by flock while the process lives
   virtual uint32_t uasid() const = 0;  // 24 bits, not zero
   virtual uint64_t nonce() const = 0;  // random, one per start of the library

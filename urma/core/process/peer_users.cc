@@ -32,7 +32,7 @@ uid_t user_of(std::string_view text) {
   return found->pw_uid;
 }
 
-// The same text for processes in the same one.
+// Its name, which is the same for all processes in it.
 std::string user_namespace() {
   char name[64];
   const ssize_t length = ::readlink("/proc/self/ns/user", name, sizeof(name));
@@ -66,7 +66,7 @@ bool PeerUsers::is_admitted_by(uid_t user, std::string_view text) {
     return text.find("," + word + ",") != std::string_view::npos;
   };
   if (own == user || has("*")) return true;
-  // Numbers mean other users elsewhere, root among them.
+  // In another namespace the numbers, root's too, mean other users.
   return text.starts_with(user_namespace() + ",") && (own == 0 || has(std::to_string(own)));
 }
 

@@ -21,9 +21,9 @@ class PeerUsers {
   bool contains(uid_t user) const;
   // Whether any user is named.
   bool wide() const { return all_ || !users_.empty(); }
-  // For other processes: the namespace of the numbers, then these, each between commas, or "*".
+  // For other processes: the user namespace, then the users' numbers or "*", each between commas.
   std::string text() const;
-  // Whether a process of this user with that text(), which may be anything, admits this process.
+  // Whether a process of this user, with that text(), admits this process. It may be anything.
   static bool is_admitted_by(uid_t user, std::string_view text);
 
  private:

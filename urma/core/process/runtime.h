@@ -36,10 +36,9 @@ class ProcessRuntime final : public Runtime {
   mode_t file_mode() const override { return core::file_mode(dir_.fd.get()); }
   bool admits(uid_t user) const override { return peers_.contains(user); }
   std::string peer_users() const override { return peers_.text(); }
-  bool admit_each_other(uid_t user, std::string_view peer_users) const override {
-    // In a directory of one user, no other one can open what this process makes.
+  bool is_admitted_by(uid_t user, std::string_view peer_users) const override {
     const bool opens = user == ::geteuid() || (file_mode() & S_IRGRP) != 0;
-    return opens && admits(user) && PeerUsers::is_admitted_by(user, peer_users);
+    return opens && PeerUsers::is_admitted_by(user, peer_users);
   }
   uint32_t slot() const override { return slot_.number; }
   uint32_t uasid() const override { return uasid_; }

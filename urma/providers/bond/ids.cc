@@ -85,8 +85,8 @@ void Ids::make_file() {
   ::unlinkat(runtime_->dir_fd(), name.c_str(), 0);
   file_.reset(::openat(runtime_->dir_fd(), name.c_str(),
                        O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
-  // The program's umask may have removed bits.
   const std::string users = runtime_->peer_users();
+  // The program's umask may have removed bits.
   if (!file_.valid() || ::fchmod(file_.get(), mode) != 0 ||
       ::pwrite(file_.get(), users.data(), users.size(), kUsersAt) !=
           static_cast<ssize_t>(users.size())) {
@@ -249,12 +249,12 @@ std::optional<uint32_t> Ids::owner_slot(IdKind kind, const urma_eid_t& eid, uint
     }
     return std::nullopt;
   }
-  // One of the two would refuse the other.
+  // Only if neither would refuse the other. What a stranger has written is not read.
   struct stat info;
   if (::fstat(file.get(), &info) != 0 || !runtime_->admits(info.st_uid)) return std::nullopt;
   std::string users(std::clamp<off_t>(info.st_size - kUsersAt, 0, kMostUsers), 0);
   if (::pread(file.get(), users.data(), users.size(), kUsersAt) < 0 ||
-      !runtime_->admit_each_other(info.st_uid, users)) {
+      !runtime_->is_admitted_by(info.st_uid, users)) {
     return std::nullopt;
   }
   const bool served = has_bit(file.get(), bit_of_id(kind, number)) ||

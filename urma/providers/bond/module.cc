@@ -81,7 +81,7 @@ class Bond {
 
  private:
   bool has_network() const { return !network_.eids().empty(); }
-  // Loopback leads to no other host, where its address would be another one's.
+  // Every host has the address of loopback: it names none.
   bool is_alone() const { return !has_network() || is_loopback(network_.eids().front()); }
   const urma_eid_t& own_eid() const {
     return is_alone() ? host()->runtime()->all_eids().back() : network_.eids().front();

@@ -57,7 +57,8 @@ auto process_of(const Peer& peer) { return std::make_pair(peer.process, key_of(p
 // Of the connection. A copy: events are packed, and references into them may not be aligned.
 uint64_t number_of(const epoll_event& event) { return event.data.u64; }
 
-// Where processes listen that have no other address: the first one of their host.
+// Where to look for processes whose EID is one of a runtime directory, since they have no other
+// address: on this host, by the kind of address that it has.
 urma_eid_t loopback_beside(std::span<const urma_eid_t> own) {
   return loopback(
       std::any_of(own.begin(), own.end(), [](const urma_eid_t& eid) { return is_ipv4(eid); }));

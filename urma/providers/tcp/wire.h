@@ -36,8 +36,8 @@ class TcpWire final : public Wire {
   // The connection to the owner; kUnreachable if no process answers for the id.
   using OnFound = std::function<void(Answer, const Ref&)>;
 
-  // `addresses` are the host's. EIDs are some of them, or one of a runtime directory if the host
-  // has only loopback: its processes are looked for there.
+  // `addresses` are those of the host that it uses. The EIDs are some of them, or, with loopback
+  // addresses alone, one of a runtime directory.
   TcpWire(std::vector<urma_eid_t> eids, std::vector<urma_eid_t> addresses, const PortRange& ports,
           uint64_t random, uint64_t timeout_ms);
 
