@@ -61,8 +61,15 @@ void OwnerLock::shut_out_owner() {
 }
 
 void OwnerLock::await_owner() const {
-  // SYNC(bias-left): acquire pairs with the releases in leave_biased() and enter_biased(): what the
-  // owner did is visible.
+  // At first without giving the processor away: until this thread gets it back, the owner is kept
+  // out, which may be for a whole time slice of another program.
+  for (uint32_t pauses = kFirstPauses; pauses <= kLastPauses; pauses *= kLonger) {
+    // SYNC(bias-left): acquire pairs with the releases in leave_biased() and enter_biased(): what
+    // the owner did is visible.
+    if (!busy_.load(std::memory_order_acquire)) return;
+    pause_for(pauses);
+  }
+  // SYNC(bias-left): as above.
   for (int looks = 0; busy_.load(std::memory_order_acquire); ++looks) {
     // Yielding does not help an owner of lower priority.
     looks < kQuickLooks ? (void)::sched_yield() : std::this_thread::sleep_for(kBetweenLooks);

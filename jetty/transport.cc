@@ -6,6 +6,7 @@
 
 #include "jetty/network.h"
 #include "jetty/sender.h"
+#include "urma/base/clock.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
 
@@ -17,6 +18,7 @@ constexpr uint64_t kTickNs = 1'000'000;
 
 // Receivers that a poll looks at besides its own.
 constexpr size_t kReceiversPerSweep = 4;
+constexpr uint64_t kHintPauseNs = 100'000;
 
 }  // namespace
 
@@ -65,6 +67,7 @@ void Transport::log_absence(const char* kind, uint32_t id) const {
 
 void Transport::cancel_timers() {
   if (tick_timer_ != 0) service_->cancel(std::exchange(tick_timer_, 0));
+  if (hint_timer_ != 0) service_->cancel(std::exchange(hint_timer_, 0));
   for (auto& [jfc, timer] : delayed_) service_->cancel(timer);
   delayed_.clear();
 }
@@ -166,6 +169,19 @@ void Transport::progress_receives() {
 void Transport::serve_receives() {
   if (stopped() || std::exchange(serving_, true)) return;
   service_->post([this] { serve_round(); });
+}
+
+void Transport::serve_hint() {
+  if (hint_timer_ != 0 || stopped()) return;
+  const uint64_t now = monotonic_ns();
+  if (now >= next_hint_ns_) {
+    next_hint_ns_ = now + kHintPauseNs;
+    return serve_receives();
+  }
+  hint_timer_ = service_->after(next_hint_ns_ - now, [this] {
+    hint_timer_ = 0;
+    serve_hint();
+  });
 }
 
 // One turn for each receiver; the rest waits after everything else on this thread.

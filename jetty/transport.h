@@ -164,6 +164,9 @@ class Transport : public ProgressDomain, public SegmentInspector {
   // True is never wrong, but costs a system call for each arming.
   bool has_remote_bells() const override { return true; }
   void serve_receives();
+  // The same for a peer that says that its message waits, at most once in kHintPauseNs: peers may
+  // say so at any rate, and each time keeps the program out of its queues. Service thread.
+  void serve_hint();
   // Goes on with the requests of armed JFCs: something that they may wait for has come. Service
   // thread.
   void serve_senders();
@@ -211,6 +214,8 @@ class Transport : public ProgressDomain, public SegmentInspector {
   bool serving_senders_ = false;  // the same of serve_senders()
   std::multimap<CompletionQueue*, Service::TimerId> delayed_;
   Service::TimerId tick_timer_ = 0;
+  Service::TimerId hint_timer_ = 0;
+  uint64_t next_hint_ns_ = 0;
   GroupTable groups_;
   QueueList queues_;
   ImportList imports_;

@@ -7,9 +7,11 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <random>
 #include <string>
@@ -35,6 +37,34 @@ uint64_t seed_of(int round) {
                                          : std::random_device()() + static_cast<uint64_t>(round);
   std::printf("URMA_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
   return seed;
+}
+
+// The hostile peer and the victim's thread that answers it keep to one processor, the honest work
+// to another: what the storm does to others is measured, not how four threads share processors.
+// With only one, all share it.
+enum class Side { kHonest, kStorm };
+
+void keep_to(pid_t thread, Side side) {
+  static const cpu_set_t all = [] {
+    cpu_set_t set;
+    EXPECT_EQ(::sched_getaffinity(0, sizeof(set), &set), 0);
+    return set;
+  }();
+  std::vector<int> processors;
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(i, &all)) processors.push_back(i);
+  }
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(side == Side::kHonest ? processors.front() : processors.back(), &one);
+  EXPECT_EQ(::sched_setaffinity(thread, sizeof(one), &one), 0);
+}
+
+void keep_other_threads_to(Side side) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+    const pid_t thread = std::stoi(entry.path().filename());
+    if (thread != ::gettid()) keep_to(thread, side);
+  }
 }
 
 int rounds() { return is_soak() ? 40 : 1; }
@@ -68,6 +98,8 @@ void be_victim(Channel& channel) {
   const Fenced remote, inbox;
   urma_target_seg_t* offered = endpoint.add(remote.granted(), Fenced::kGranted);
   urma_target_seg_t* segment = endpoint.add(inbox.granted(), Fenced::kGranted);
+  keep_to(0, Side::kHonest);
+  keep_other_threads_to(Side::kStorm);
   const auto post = [&] { endpoint.post_receive(segment, inbox.granted(), Fenced::kGranted); };
   for (uint32_t i = 0; i < endpoint.config.receive_depth; ++i) post();
   channel.send(offer_of(endpoint, offered));
@@ -105,6 +137,7 @@ void expect_done(urma_jfc_t* jfc, uint64_t user_ctx) {
 // As many messages and reads as time allows, repeatedly.
 void be_honest(Channel& channel) {
   const auto offer = channel.receive<Offer>();
+  keep_to(0, Side::kHonest);
   std::vector<char> memory(4096, 'h');
   OwnedEndpoint endpoint;
   urma_target_seg_t* local = endpoint.add(memory.data(), memory.size());
@@ -135,6 +168,7 @@ class Hostile {
     child_ = std::make_unique<Child>(
         "hostile",
         std::vector<std::string>{std::getenv("HOSTILE_PROGRAM"), std::to_string(its.fd())});
+    keep_to(child_->pid(), Side::kStorm);
     channel_.send(aim);
   }
   // Returns when it begins.
@@ -160,8 +194,9 @@ class HostileStormTest : public ProcessTest {
  protected:
   // Windows with and without the attack alternate, so that other load on the machine affects both.
   // In those without it, the hostile peer keeps a processor just as busy. True if the honest peer
-  // keeps at least half of its speed.
-  bool compare(Hostile* hostile, Child* honest, HostileOrder attack, const char* name) {
+  // keeps at least so many percent of its speed.
+  bool compare(Hostile* hostile, Child* honest, HostileOrder attack, const char* name,
+               uint32_t percent) {
     std::vector<uint32_t> calm, stormy;
     const auto window = [&](HostileOrder order, std::vector<uint32_t>* done) {
       hostile->order(order);
@@ -174,15 +209,16 @@ class HostileStormTest : public ProcessTest {
     }
     std::printf("%s: %u rounds of the honest peer in %d ms, %u beside a busy process\n", name,
                 median(stormy), static_cast<int>(kWindow.count()), median(calm));
-    return kSanitized || 2 * median(stormy) >= median(calm);
+    return kSanitized || 100 * median(stormy) >= percent * median(calm);
   }
   // Other load on the machine can spoil a comparison or two.
-  void expect_fair(Hostile* hostile, Child* honest, HostileOrder attack, const char* name) {
+  void expect_fair(Hostile* hostile, Child* honest, HostileOrder attack, const char* name,
+                   uint32_t percent) {
     bool fair = false;
     for (int attempt = 0; attempt < 3 && !fair; ++attempt) {
-      fair = compare(hostile, honest, attack, name);
+      fair = compare(hostile, honest, attack, name, percent);
     }
-    EXPECT_TRUE(fair) << name << ": the honest peer has less than half of its speed";
+    EXPECT_TRUE(fair) << name << ": the honest peer has less than " << percent << "% of its speed";
   }
 
   void storm(uint64_t seed) {
@@ -193,8 +229,8 @@ class HostileStormTest : public ProcessTest {
     honest.channel().send(offer);
     Hostile hostile({offer.queue.eid, offer.queue.id, offer.segment.token_id, offer.segment.va,
                      offer.segment.len, seed});
-    expect_fair(&hostile, &honest, HostileOrder::kAttack, "attack");
-    expect_fair(&hostile, &honest, HostileOrder::kFlood, "flood");
+    expect_fair(&hostile, &honest, HostileOrder::kAttack, "attack", 50);
+    expect_fair(&hostile, &honest, HostileOrder::kFlood, "flood", 75);
     hostile.order(HostileOrder::kRest);
     honest.channel().send(milliseconds(0));
     honest.expect_success();

@@ -144,7 +144,7 @@ bool Client::handle(const Request& request, Attached& fds) {
       atomic(request);
       break;
     case RequestType::kProgress:
-      transport_->serve_receives();
+      transport_->serve_hint();
       break;
     case RequestType::kProbe:
       probe(request);
