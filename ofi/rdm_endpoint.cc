@@ -21,6 +21,8 @@ constexpr uint32_t kRecordDepth = 8192;
 // polls without a record.
 constexpr std::chrono::milliseconds kLookAfter{100};
 constexpr uint32_t kPollsPerLook = 1024;
+// Failures and the records of probes are looked for once in so many polls.
+constexpr uint32_t kPollsPerSweep = 16;
 constexpr int kFlushMs = 1000;
 
 }  // namespace
@@ -151,17 +153,19 @@ int RdmEndpoint::make_queues() {
   const int error = buffers_.make(context);
   if (error != 0) return error;
   // The lock of the domain guards all of them.
-  urma_jfc_cfg_t records{};
-  records.depth = std::min(kRecordDepth, cap.max_jfc_depth);
-  records.flag.bs.lock_free = 1;
-  records.jfce = receive_cq_->events();
-  if ((records_ = urma_create_jfc(context, &records)) == nullptr) return error_of_errno();
+  urma_jfc_cfg_t jfc{};
+  jfc.flag.bs.lock_free = 1;
+  jfc.jfce = receive_cq_->events();
+  jfc.depth = kBounces;
+  if ((arrivals_ = urma_create_jfc(context, &jfc)) == nullptr) return error_of_errno();
+  jfc.depth = std::min(kRecordDepth, cap.max_jfc_depth);
+  if ((records_ = urma_create_jfc(context, &jfc)) == nullptr) return error_of_errno();
   urma_jfr_cfg_t jfr{};
   jfr.depth = kBounces;
   jfr.flag.bs.lock_free = 1;
   jfr.trans_mode = URMA_TM_RM;
   jfr.max_sge = 1;
-  jfr.jfc = records_;
+  jfr.jfc = arrivals_;
   if ((jfr_ = urma_create_jfr(context, &jfr)) == nullptr) return error_of_errno();
   const int bad = make_jetty();
   return bad != 0 ? bad : buffers_.post_all(jfr_);
@@ -259,10 +263,11 @@ void RdmEndpoint::drop_queues() {
   }
   for (Send& send : sends_.all()) unregister(&send.registered);
   if (jfr_ != nullptr) urma_delete_jfr(jfr_);
-  if (records_ != nullptr) urma_delete_jfc(records_);
+  for (urma_jfc_t* jfc : {arrivals_, records_})
+    if (jfc != nullptr) urma_delete_jfc(jfc);
   jetty_ = nullptr;
   jfr_ = nullptr;
-  records_ = nullptr;
+  arrivals_ = records_ = nullptr;
   buffers_.drop();
 }
 
@@ -324,12 +329,18 @@ void RdmEndpoint::take(const urma_cr_t& record) {
   }
 }
 
-void RdmEndpoint::progress() {
+int RdmEndpoint::take_from(urma_jfc_t* jfc) {
   urma_cr_t records[kBatch];
-  const int count = urma_poll_jfc(records_, kBatch, records);
+  const int count = urma_poll_jfc(jfc, kBatch, records);
   for (int i = 0; i < count; i++) take(records[i]);
+  return count;
+}
+
+void RdmEndpoint::progress() {
+  const bool idle = take_from(arrivals_) <= 0;
+  if (expected_ != 0 || !delayed_.empty() || ++polls_ % kPollsPerSweep == 0) take_from(records_);
   if (!delayed_.empty()) send_delayed();
-  if (count <= 0 && ++idle_ % kPollsPerLook == 0) look_after_peers();
+  if (idle && ++idle_ % kPollsPerLook == 0) look_after_peers();
 }
 
 void RdmEndpoint::look_after_peers() {
@@ -346,8 +357,9 @@ bool RdmEndpoint::watches_peers() const {
 }
 
 bool RdmEndpoint::prepare_to_sleep() {
-  urma_rearm_jfc(records_, false);
+  for (urma_jfc_t* jfc : {arrivals_, records_}) urma_rearm_jfc(jfc, false);
   look_after_peers();
+  take_from(records_);
   progress();
   // Room in a send queue raises no event.
   return delayed_.empty();

@@ -107,6 +107,7 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser, priv
   void flush();
   bool flush_all();
   void take(const urma_cr_t& record);
+  int take_from(urma_jfc_t* records);
   void look_after_peers();
   static int close(fid_t head);
   static int bind(fid_t head, fid_t other, uint64_t flags);
@@ -227,7 +228,11 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser, priv
   bool directed_ = false;  // receives name their source
   bool enabled_ = false;
 
+  // A poll of a JFC with a single source is cheap: what arrives has one of its own. All else goes
+  // to the other one.
+  urma_jfc_t* arrivals_ = nullptr;
   urma_jfc_t* records_ = nullptr;
+  uint32_t expected_ = 0;  // records that are sure to come there, apart from those of probes
   urma_jfr_t* jfr_ = nullptr;
   urma_jetty_t* jetty_ = nullptr;  // only receives
   Origin origin_{};
@@ -241,7 +246,8 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser, priv
   uint32_t turns_ = static_cast<uint32_t>(random_number());
   uint64_t lane_number_ = 0;    // of the last grant
   std::vector<Peer*> delayed_;  // whose queues were full
-  uint32_t idle_ = 0;           // polls without a record
+  uint32_t polls_ = 0;
+  uint32_t idle_ = 0;  // of them, without an arrival
   Clock::time_point looked_after_;
 };
 

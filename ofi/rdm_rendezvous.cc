@@ -83,6 +83,7 @@ void RdmEndpoint::grant(Receive* receive) {
   }
   peer->in.granted.push_back(receive);
   peer->in.count++;
+  expected_++;
   send_grant(peer, {0,
                     {message.id, receive->accepted, receive->number, peer->in.queue->jfr_id.id,
                      peer->in.token}});
@@ -117,6 +118,7 @@ bool RdmEndpoint::post_grant(Peer* peer, const GrantFrame& grant) {
 void RdmEndpoint::take_lane(Receive* receive, const urma_cr_t& record) {
   const Envelope message = receive->message;
   Peer* peer = message.sender;
+  expected_--;
   peer->in.granted.remove(receive);
   peer->in.count--;
   peer->awaited--;

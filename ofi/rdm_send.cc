@@ -66,7 +66,9 @@ urma_status_t RdmEndpoint::post(Peer* peer, urma_target_jetty_t* target, uint64_
   request.send.tseg = nullptr;
   request.next = nullptr;
   urma_jfs_wr_t* bad = nullptr;
-  return urma_post_jfs_wr(peer->queue, &request, &bad);
+  const urma_status_t status = urma_post_jfs_wr(peer->queue, &request, &bad);
+  expected_ += status == URMA_SUCCESS && (user_ctx & kOwnerMask) == kSend;
+  return status;
 }
 
 urma_status_t RdmEndpoint::post_frame(Peer* peer, uint64_t tag, const char* frame, size_t bytes,
@@ -92,6 +94,7 @@ ssize_t RdmEndpoint::send(const Outgoing& message) {
   for (const iovec& piece : message.pieces) bytes += piece.iov_len;
   const ssize_t result = send_now(peer, message, bytes);
   if (result != -FI_EAGAIN) return result;
+  take_from(records_);
   progress();
   return send_now(peer, message, bytes);
 }
@@ -244,6 +247,7 @@ void RdmEndpoint::end_send(Send* send, int error, int status) {
 }
 
 void RdmEndpoint::take_sent(Send* send, const urma_cr_t& record) {
+  expected_--;
   Peer* peer = send->peer;
   const bool granted = send->state == Send::State::kGranted;
   const int error = error_of_completion(record.status, false, false);
