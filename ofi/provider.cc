@@ -13,7 +13,13 @@
 namespace urma_fi {
 
 fi_provider provider = {
-    FI_VERSION(1, 0), FI_VERSION(1, 17), {}, "urma", get_info, Fabric::open, end_library,
+    FI_VERSION(1, 0),
+    FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION),
+    {},
+    "urma",
+    get_info,
+    Fabric::open,
+    end_library,
 };
 
 }  // namespace urma_fi

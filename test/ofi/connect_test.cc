@@ -2,6 +2,9 @@
 
 // The list of the provider, and how endpoints connect and disconnect.
 
+// Old programs use names that libfabric 2 deprecates.
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
 #include "ofi/address.h"
 #include "ofi/cm_message.h"
 #include "ofi/cm_port.h"

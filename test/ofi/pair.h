@@ -29,7 +29,7 @@ extern "C" fi_provider* fi_prov_ini();
 
 namespace urma_test {
 
-inline constexpr uint32_t kVersion = FI_VERSION(1, 17);
+inline constexpr uint32_t kVersion = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION);
 inline constexpr size_t kMessage = 1 << 20;
 
 // Returns whether `done` became true within a limit that only a hang exceeds.

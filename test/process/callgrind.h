@@ -33,6 +33,15 @@ struct Counted {
 // All dumps in a folder.
 std::vector<Counted> read_callgrind(const std::string& folder);
 
+// Whether this code was made by the compiler that budgets stand for: others make some instructions
+// more or less.
+inline constexpr bool kHasBudgets =
+#if defined(__GNUC__) && !defined(__clang__)
+    __GNUC__ == 12;
+#else
+    false;
+#endif
+
 // The counts of a program that uses counting.h.
 struct CountedRun {
   std::string cannot;  // why it failed; else empty

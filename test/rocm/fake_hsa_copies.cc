@@ -112,6 +112,13 @@ void start_threads() {
 
 using fake_hsa::state;
 
+// Debian 12's header does not know engines.
+#if HSA_AMD_INTERFACE_VERSION_MAJOR > 1 || HSA_AMD_INTERFACE_VERSION_MINOR >= 2
+using EngineId = hsa_amd_sdma_engine_id_t;
+#else
+using EngineId = uint32_t;
+#endif
+
 extern "C" {
 
 hsa_status_t hsa_amd_memory_async_copy(void* dst, hsa_agent_t /*dst_agent*/, const void* src,
@@ -123,7 +130,7 @@ hsa_status_t hsa_amd_memory_async_copy(void* dst, hsa_agent_t /*dst_agent*/, con
 
 __attribute__((visibility("default"))) hsa_status_t hsa_amd_memory_async_copy_on_engine(
     void* dst, hsa_agent_t /*dst_agent*/, const void* src, hsa_agent_t /*src_agent*/, size_t size,
-    uint32_t dependencies, const hsa_signal_t* after, hsa_signal_t completion, uint32_t engine,
+    uint32_t dependencies, const hsa_signal_t* after, hsa_signal_t completion, EngineId engine,
     bool /*force*/) {
   state().count("ON_ENGINES");
   state().count(engine == 1 ? "BY_ENGINE_1" : "BY_ENGINE_2");

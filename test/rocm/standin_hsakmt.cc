@@ -4,7 +4,11 @@
 // one node with CPUs, memory backed by anonymous files, and events. Calls that a system without a
 // GPU never needs are refused.
 #include <fcntl.h>
+#if __has_include(<hsakmt.h>)
 #include <hsakmt.h>
+#else  // Debian 13
+#include <hsakmt/hsakmt.h>
+#endif
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>

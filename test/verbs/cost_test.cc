@@ -67,6 +67,7 @@ class CostTest : public ProcessTest, public testing::WithParamInterface<const ch
 };
 
 TEST_P(CostTest, APostAndAPollKeepTheirBudgets) {
+  if (!kHasBudgets) GTEST_SKIP() << "the budgets are those of code made by gcc 12";
   const CountedRun run = count_program({::getenv("COST_PROGRAM"), GetParam()});
   if (!run.cannot.empty()) GTEST_SKIP() << run.cannot;
   const std::map<std::string, Cost> costs = costs_of(run);

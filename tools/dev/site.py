@@ -145,15 +145,19 @@ def main():
         site.write()
         config = pathlib.Path(folder) / "mkdocs.yml"
         config.write_text(json.dumps({**CONFIG, "nav": site.navigation()}))
-        subprocess.run(
-            ["mkdocs", "build", "--quiet", "--strict", "--clean", "--config-file", config,
+        # With --quiet, newer ones count no warnings.
+        built = subprocess.run(
+            ["mkdocs", "build", "--strict", "--clean", "--config-file", config,
              "--site-dir", args.out.resolve()],
-            check=True,
+            stderr=subprocess.PIPE,
+            text=True,
         )
+        if built.returncode != 0:
+            sys.exit(f"{built.stderr}site.py: mkdocs ended with {built.returncode}")
 
 
 if __name__ == "__main__":
     try:
         main()
-    except (man.PageError, subprocess.CalledProcessError, FileNotFoundError) as error:
+    except (man.PageError, FileNotFoundError) as error:
         sys.exit(f"site.py: {error}")
