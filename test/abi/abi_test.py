@@ -64,7 +64,7 @@ class Results:
 
     def skip(self, name, why):
         self.skipped += 1
-        print(f"{name}: skipped, {why}")
+        print(f"SKIP: {name}: {why}")
 
     def finish(self):
         print(f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped")
