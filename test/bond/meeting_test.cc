@@ -107,7 +107,7 @@ struct BondTest : ProcessTest {
           Endpoint endpoint;
           const Closing closing(endpoint);
           use(&endpoint, channel.receive<Offer>());
-          EXPECT_EQ(connections(0).size(), by_network ? 1u : 0u);
+          EXPECT_EQ(streams_begun(), by_network ? 1u : 0u);
           expect_way(URMA_EXT_QUEUE_JETTY, by_network);
           channel.sync();
         });

@@ -166,7 +166,7 @@ struct PeersTest : ProcessTest {
       const auto offer = channel.receive<Offer>();
       here.send_until_received();
       EXPECT_EQ(here.write(offer), URMA_CR_SUCCESS);
-      EXPECT_EQ(connections(0).size(), streams);
+      EXPECT_EQ(streams_begun(), streams);
       channel.sync();
     });
     user.channel().sync();
@@ -273,7 +273,7 @@ TEST_F(PeersTest, AnIdOfAnotherDeviceIsNotThatOfThePeer) {
   Child user("user", [](Channel&) {
     User here;
     EXPECT_EQ(here.send(), URMA_CR_SUCCESS);
-    EXPECT_EQ(connections(0).size(), 1U);
+    EXPECT_EQ(streams_begun(), 1U);
   });
   user.expect_success();
   finish(owner.get());

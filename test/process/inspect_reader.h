@@ -57,6 +57,14 @@ inline std::vector<urma_ext_connection_t> connections(uint32_t pid) {
   return all<urma_ext_connection_t>(
       [=](auto* array, uint32_t* count) { return urma_ext_query_connections(pid, array, count); });
 }
+// Of this process, those streams that it has begun itself: others on the host begin some to it, to
+// see whom they have found.
+inline size_t streams_begun() {
+  const auto listed = connections(0);
+  return std::count_if(listed.begin(), listed.end(), [](const auto& connection) {
+    return connection.stream != 0 && connection.incoming == 0;
+  });
+}
 inline std::vector<urma_ext_setting_t> settings(uint32_t pid) {
   return all<urma_ext_setting_t>(
       [=](auto* array, uint32_t* count) { return urma_ext_query_settings(pid, array, count); });
