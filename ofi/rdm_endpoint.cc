@@ -230,7 +230,7 @@ void RdmEndpoint::flush() {
   while (!flushed && !deadline.is_over()) {
     {
       std::lock_guard lock(domain_->lock());
-      progress();
+      progress_all();
       flushed = flush_all();
     }
     sched_yield();
@@ -336,6 +336,12 @@ int RdmEndpoint::take_from(urma_jfc_t* jfc) {
   return count;
 }
 
+// What has arrived comes first: it may be for receives that the failure of a send would end.
+void RdmEndpoint::progress_all() {
+  progress();
+  take_from(records_);
+}
+
 void RdmEndpoint::progress() {
   const bool idle = take_from(arrivals_) <= 0;
   if (expected_ != 0 || !delayed_.empty() || ++polls_ % kPollsPerSweep == 0) take_from(records_);
@@ -359,8 +365,7 @@ bool RdmEndpoint::watches_peers() const {
 bool RdmEndpoint::prepare_to_sleep() {
   for (urma_jfc_t* jfc : {arrivals_, records_}) urma_rearm_jfc(jfc, false);
   look_after_peers();
-  take_from(records_);
-  progress();
+  progress_all();
   // Room in a send queue raises no event.
   return delayed_.empty();
 }

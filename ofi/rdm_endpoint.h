@@ -108,6 +108,7 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser, priv
   bool flush_all();
   void take(const urma_cr_t& record);
   int take_from(urma_jfc_t* records);
+  void progress_all();
   void look_after_peers();
   static int close(fid_t head);
   static int bind(fid_t head, fid_t other, uint64_t flags);
@@ -247,7 +248,7 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser, priv
   uint64_t lane_number_ = 0;    // of the last grant
   std::vector<Peer*> delayed_;  // whose queues were full
   uint32_t polls_ = 0;
-  uint32_t idle_ = 0;  // of them, without an arrival
+  uint32_t idle_ = 0;  // without an arrival
   Clock::time_point looked_after_;
 };
 

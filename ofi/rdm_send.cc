@@ -94,8 +94,7 @@ ssize_t RdmEndpoint::send(const Outgoing& message) {
   for (const iovec& piece : message.pieces) bytes += piece.iov_len;
   const ssize_t result = send_now(peer, message, bytes);
   if (result != -FI_EAGAIN) return result;
-  take_from(records_);
-  progress();
+  progress_all();
   return send_now(peer, message, bytes);
 }
 
