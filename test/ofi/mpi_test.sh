@@ -21,14 +21,15 @@ end_below() {
 trap 'end_below $$; rm -rf "${URMA_RUNTIME_DIR}"' EXIT
 trap 'exit 143' INT TERM
 export URMA_RUNTIME_DIR FI_PROVIDER_PATH="${PWD}/lib/libfabric"
-# One machine, fewer processors than ranks, also as root; memory of a window goes through libfabric.
+# One machine, fewer processors than ranks, also as root.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_plm=isolated
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_orte_tmpdir_base="${URMA_RUNTIME_DIR}"
 export OMPI_MCA_pml=cm OMPI_MCA_mtl=ofi OMPI_MCA_mtl_ofi_provider_include=urma
-# Open MPI 5 wants a home, calls these otherwise, and has no such windows.
+# Open MPI 5 wants a home and calls these otherwise.
 export HOME="${scratch}" PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
 export PRTE_MCA_hwloc_default_binding_policy=none PRTE_MCA_prte_tmpdir_base="${URMA_RUNTIME_DIR}"
+# Memory of a window goes through libfabric, which Open MPI 5 cannot.
 [[ "$(ompi_info 2>/dev/null)" != *'osc: pt2pt'* ]] || export OMPI_MCA_osc=pt2pt
 readonly program="${scratch}/mpi_program"
 

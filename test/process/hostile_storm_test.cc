@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -44,20 +45,26 @@ uint64_t seed_of(int round) {
 // With only one, all share it.
 enum class Side { kHonest, kStorm };
 
-void keep_to(pid_t thread, Side side) {
-  static const cpu_set_t all = [] {
+// Those that this process may use when it first asks.
+const std::vector<int>& processors() {
+  static const std::vector<int> all = [] {
     cpu_set_t set;
     EXPECT_EQ(::sched_getaffinity(0, sizeof(set), &set), 0);
-    return set;
+    std::vector<int> found;
+    for (int i = 0; i < CPU_SETSIZE; ++i) {
+      if (CPU_ISSET(i, &set)) found.push_back(i);
+    }
+    return found;
   }();
-  std::vector<int> processors;
-  for (int i = 0; i < CPU_SETSIZE; ++i) {
-    if (CPU_ISSET(i, &all)) processors.push_back(i);
-  }
+  return all;
+}
+
+void keep_to(pid_t thread, Side side) {
   cpu_set_t one;
   CPU_ZERO(&one);
-  CPU_SET(side == Side::kHonest ? processors.front() : processors.back(), &one);
-  EXPECT_EQ(::sched_setaffinity(thread, sizeof(one), &one), 0);
+  CPU_SET(side == Side::kHonest ? processors().front() : processors().back(), &one);
+  // A thread may have ended meanwhile.
+  EXPECT_TRUE(::sched_setaffinity(thread, sizeof(one), &one) == 0 || errno == ESRCH);
 }
 
 void keep_other_threads_to(Side side) {
@@ -230,7 +237,9 @@ class HostileStormTest : public ProcessTest {
     Hostile hostile({offer.queue.eid, offer.queue.id, offer.segment.token_id, offer.segment.va,
                      offer.segment.len, seed});
     expect_fair(&hostile, &honest, HostileOrder::kAttack, "attack", 50);
-    expect_fair(&hostile, &honest, HostileOrder::kFlood, "flood", 75);
+    // A single processor is the storm's too.
+    expect_fair(&hostile, &honest, HostileOrder::kFlood, "flood",
+                processors().size() > 1 ? 75 : 50);
     hostile.order(HostileOrder::kRest);
     honest.channel().send(milliseconds(0));
     honest.expect_success();

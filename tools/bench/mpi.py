@@ -106,7 +106,7 @@ def main():
                 small.append(ping_pong(env, name, SMALL, options.times))
                 large.append(ping_pong(env, name, LARGE, options.times // 200))
             for name, (small, large) in mpi.items():
-                first, second = net_pipe(env, MPI[name], options.times // 5000, folder)
+                first, second = net_pipe(env, MPI[name], max(1, options.times // 5000), folder)
                 small.append(first)
                 large.append(second)
     show('fi_pingpong, tagged messages of reliable datagrams', fabric, 'shm')

@@ -45,7 +45,11 @@ def warnings_of(command, parse_only):
 def check(cxx):
     """True if the compiler has nothing to say."""
     with tempfile.TemporaryDirectory(prefix='urma-compilers.') as folder:
-        commands = configured(cxx, folder)
+        try:
+            commands = configured(cxx, folder)
+        except subprocess.CalledProcessError:
+            print(f'FAIL {cxx}: cmake')
+            return False
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             said = list(pool.map(lambda command: warnings_of(command, 'clang' in cxx), commands))
     loud = [text for text in said if text]

@@ -20,7 +20,7 @@ make_root() {
   rm -rf "${ROOT}.part"
   mkdir -p "$(dirname "${ROOT}")"
   if ! debootstrap --variant=minbase --components="${components}" "$1" "${ROOT}.part" \
-    "${sources%% *}" >"${ROOT}.log" 2>&1; then
+    "${sources%% *}" </dev/null >"${ROOT}.log" 2>&1; then
     tail -n 5 "${ROOT}.log" >&2
     echo "dev: debootstrap of $1 failed; see ${ROOT}.log" >&2
     return 1
