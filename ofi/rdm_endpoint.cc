@@ -18,7 +18,7 @@ namespace {
 constexpr int kBatch = 16;
 constexpr uint32_t kRecordDepth = 8192;
 // A peer that is waited for is probed at most this often; the clock is read once in kPollsPerLook
-// polls without a record.
+// polls without an arrival.
 constexpr std::chrono::milliseconds kLookAfter{100};
 constexpr uint32_t kPollsPerLook = 1024;
 // Failures and the records of probes are looked for once in so many polls.

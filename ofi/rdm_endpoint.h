@@ -107,7 +107,7 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser, priv
   void flush();
   bool flush_all();
   void take(const urma_cr_t& record);
-  int take_from(urma_jfc_t* records);
+  int take_from(urma_jfc_t* jfc);
   void progress_all();
   void look_after_peers();
   static int close(fid_t head);

@@ -29,7 +29,7 @@ export OMPI_MCA_pml=cm OMPI_MCA_mtl=ofi OMPI_MCA_mtl_ofi_provider_include=urma
 # Open MPI 5 wants a home and calls these otherwise.
 export HOME="${scratch}" PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
 export PRTE_MCA_hwloc_default_binding_policy=none PRTE_MCA_prte_tmpdir_base="${URMA_RUNTIME_DIR}"
-# Memory of a window goes through libfabric, which Open MPI 5 cannot.
+# One-sided calls become messages, as Open MPI 5 no longer can.
 [[ "$(ompi_info 2>/dev/null)" != *'osc: pt2pt'* ]] || export OMPI_MCA_osc=pt2pt
 readonly program="${scratch}/mpi_program"
 

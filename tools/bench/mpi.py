@@ -91,7 +91,7 @@ def main():
     parser.add_argument('--bin', required=True)
     parser.add_argument('--rounds', type=int, default=5)
     parser.add_argument('--times', type=int, default=500000,
-                        help='messages of 8 bytes: so many that the first, which connects, costs nothing')
+                        help='messages of 8 bytes; in few of them, connecting shows')
     options = parser.parse_args()
     # An exception, so that the folder and the programs go too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
