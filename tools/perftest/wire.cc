@@ -4,15 +4,18 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace perftest {
 namespace {
 
-const Field& field(const std::string& name) {
+const Field& field(std::string_view name) {
   const auto found = std::find_if(fields().begin(), fields().end(),
                                   [&name](const Field& each) { return name == each.name; });
-  if (found == fields().end()) throw RunError("no field " + name + " in the configuration");
+  if (found == fields().end())
+    throw RunError("no field " + std::string(name) + " in the configuration");
   return *found;
 }
 
