@@ -144,7 +144,7 @@ int CompletionQueue::poll_rest_guarded(int got, int count,
   const int more = guarded_count(URMA_LOG_SITE, [&]() URMA_NO_THREAD_SAFETY_ANALYSIS {
     return collect(count - got, cr + got);
   });
-  return finish_poll(got + std::max(more, 0), cr);
+  return finish_usual_poll(got + std::max(more, 0), cr);
 }
 
 int CompletionQueue::finish_poll(int got, const urma_cr_t* cr) noexcept {
@@ -162,36 +162,31 @@ void CompletionQueue::report(urma_ext_queue_t* queue) const {
   queue->polls = polls();
 }
 
-int CompletionQueue::collect(int count, urma_cr_t* cr) {
-  if (only_source_ != nullptr && ring_->empty()) [[likely]] {
-    const int got = only_source_->collect(this, count, cr);
-    ring_first_ = got == count;
-    return got == count ? got : got + take_from_ring(count - got, cr + got);
+// After a poll that one side filled alone, the next begins with the other side.
+inline int CompletionQueue::collect(int count, urma_cr_t* cr) {
+  int got = 0;
+  if (ring_first_) [[unlikely]] {
+    ring_first_ = false;
+    got = take_from_ring(count, cr);
+    if (got == count) return got;
   }
-  // After a poll that one side filled alone, the next begins with the other side.
-  int got = ring_first_ ? take_from_ring(count, cr) : 0;
-  ring_first_ = false;
-  if (got == count) return got;
-  got += collect_from_sources(count - got, cr + got);
-  if (got == count) {
-    ring_first_ = true;
+  got += sources_.size() > Turns::kFew ? collect_from_any(count - got, cr + got)
+                                       : collect_from_each(count - got, cr + got);
+  if (ring_->empty()) [[likely]]
     return got;
-  }
-  return got + take_from_ring(count - got, cr + got);
+  ring_first_ = got == count;
+  return ring_first_ ? got : got + ring_->pop(count - got, cr + got);
 }
 
 // A source that waits for something is looked at each time: it may be waiting for a poll.
 int CompletionQueue::collect_from_many(int count, urma_cr_t* cr) {
-  // Relaxed: a hint.
-  const auto is_empty = [](const Attached& attached) {
-    return attached.fill != nullptr && attached.fill->load(std::memory_order_relaxed) == 0;
-  };
+  const auto is_empty = [](const Attached& attached) { return attached.is_empty(); };
   if (turns_.all_rest(sources_, is_empty)) return 0;
   int got = 0;
   turns_.take(
       sources_, [](Attached& attached) -> uint32_t& { return attached.silence; },
       [&](const Attached& attached) {
-        if (is_empty(attached)) return false;
+        if (attached.is_empty()) return false;
         const int records = attached.source->collect(this, count - got, cr + got);
         got += records;
         return records != 0 || attached.source->outstanding();
@@ -200,20 +195,30 @@ int CompletionQueue::collect_from_many(int count, urma_cr_t* cr) {
   return got;
 }
 
-int CompletionQueue::collect_from_sources(int count, urma_cr_t* cr) {
-  const size_t total = sources_.size();
+// A program that waits for events polls seldom, and expects to find what an event has announced.
+int CompletionQueue::collect_from_any(int count, urma_cr_t* cr) {
+  const int got = collect_from_many(count, cr);
+  return got != 0 || channel_ == nullptr ? got : collect_from_each(count, cr);
+}
+
+inline int CompletionQueue::collect_from_each(int count, urma_cr_t* cr) {
+  if (sources_.empty()) return 0;
+  const Attached* const begin = sources_.data();
+  const Attached* const end = begin + sources_.size();
+  const Attached* const first = begin + first_;
+  const Attached* next = first;
   int got = 0;
-  // A program that waits for events polls seldom, and expects to find what an event has announced.
-  if (total > Turns::kFew && ((got = collect_from_many(count, cr)) != 0 || channel_ == nullptr)) {
-    return got;
-  }
-  if (first_ >= total) first_ = 0;
-  for (size_t i = 0, next = first_; i < total && got < count; ++i) {
-    got += sources_[next].source->collect(this, count - got, cr + got);
-    if (++next == total) next = 0;
-  }
-  // A source that fills every poll must not starve the next ones.
-  if (got == count) ++first_;
+  do {
+    if (!next->is_empty()) {
+      got += next->source->collect(this, count - got, cr + got);
+      if (got == count) {
+        // A source that fills every poll must not starve the next ones.
+        first_ = first + 1 == end ? 0 : first_ + 1;
+        break;
+      }
+    }
+    if (++next == end) next = begin;
+  } while (next != first);
   return got;
 }
 
@@ -255,6 +260,7 @@ bool CompletionQueue::attached() {
 
 void CompletionQueue::find_only_ones() {
   turns_.forget();
+  first_ = 0;
   const bool one = sources_.size() == 1;
   only_source_ = one ? sources_.front().source : nullptr;
   poll_alone_ = one ? only_source_->poll_alone() : nullptr;

@@ -219,6 +219,9 @@ class CompletionQueue : public urma_jfc_t {
     const std::atomic<uint32_t>* fill;  // of the source
     uint32_t count;
     uint32_t silence;  // for turns_
+
+    // Relaxed: a hint.
+    bool is_empty() const { return fill != nullptr && fill->load(std::memory_order_relaxed) == 0; }
   };
 
   void attach(CompletionSource* source);
@@ -236,12 +239,13 @@ class CompletionQueue : public urma_jfc_t {
   }
   [[gnu::noinline]] int poll_behind_guarded(int count, urma_cr_t* cr) noexcept;
   [[gnu::noinline]] int wake_one(int got);
-  [[gnu::noinline]] int collect(int count, urma_cr_t* cr) URMA_REQUIRES(*poll_lock_);
+  int collect(int count, urma_cr_t* cr) URMA_REQUIRES(*poll_lock_);
   void give_way() URMA_REQUIRES(*poll_lock_);
   int take_from_ring(int count, urma_cr_t* cr) {
     return ring_->empty() ? 0 : ring_->pop(count, cr);
   }
-  int collect_from_sources(int count, urma_cr_t* cr) URMA_REQUIRES(*poll_lock_);
+  int collect_from_any(int count, urma_cr_t* cr) URMA_REQUIRES(*poll_lock_);
+  int collect_from_each(int count, urma_cr_t* cr) URMA_REQUIRES(*poll_lock_);
   int collect_from_many(int count, urma_cr_t* cr) URMA_REQUIRES(*poll_lock_);
   void set_bell(bool solicited_only);
   bool move_just_armed(bool* outstanding);
@@ -256,8 +260,8 @@ class CompletionQueue : public urma_jfc_t {
   // Most have one source.
   CompletionSource* only_source_ URMA_GUARDED_BY(*poll_lock_) = nullptr;
   CompletionSource::PollAlone poll_alone_ URMA_GUARDED_BY(*poll_lock_) = nullptr;
-  size_t first_ URMA_GUARDED_BY(*poll_lock_) = 0;
-  Turns turns_ URMA_GUARDED_BY(*poll_lock_){2};  // if the sources are many
+  size_t first_ URMA_GUARDED_BY(*poll_lock_) = 0;  // of sources_, for the next poll
+  Turns turns_ URMA_GUARDED_BY(*poll_lock_){2};    // if the sources are many
   bool ring_first_ URMA_GUARDED_BY(*poll_lock_) = false;
   bool unfinished_ URMA_GUARDED_BY(*poll_lock_) = false;
   std::atomic<uint32_t> attachments_{0};

@@ -143,7 +143,7 @@ void Endpoint::open_queues() {
   if (config.events) jfce = made(urma_create_jfce(ctx), "urma_create_jfce");
   jfc_cfg.jfce = jfce;
   send_jfc = made(urma_create_jfc(ctx, &jfc_cfg), "urma_create_jfc");
-  receive_jfc = made(urma_create_jfc(ctx, &jfc_cfg), "urma_create_jfc");
+  receive_jfc = config.one_jfc ? send_jfc : made(urma_create_jfc(ctx, &jfc_cfg), "urma_create_jfc");
 
   urma_jfr_cfg_t jfr_cfg = {};
   jfr_cfg.depth = config.receive_depth;
@@ -188,7 +188,7 @@ void Endpoint::close_queues() {
   EXPECT_EQ(jetty ? urma_delete_jetty(jetty) : urma_delete_jfs(jfs), URMA_SUCCESS);
   EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);
   EXPECT_EQ(urma_delete_jfc(send_jfc), URMA_SUCCESS);
-  EXPECT_EQ(urma_delete_jfc(receive_jfc), URMA_SUCCESS);
+  if (receive_jfc != send_jfc) EXPECT_EQ(urma_delete_jfc(receive_jfc), URMA_SUCCESS);
   EXPECT_TRUE(jfce == nullptr || urma_delete_jfce(jfce) == URMA_SUCCESS);
   jfce = nullptr;
   for (urma_target_seg_t* segment : segments_) {

@@ -33,6 +33,7 @@ struct Config {
   uint8_t err_timeout = URMA_TYPICAL_ERR_TIMEOUT;
   bool events = false;        // both JFCs raise events at one JFCE
   bool non_blocking = false;  // both JFCs
+  bool one_jfc = false;       // one for sends and receives
 };
 
 // What importers need to reach a receive queue: EID and id, and no uasid, as in programs.

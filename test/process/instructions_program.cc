@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// instructions_program lock_free|ordinary|shared: runs posts and polls under callgrind, started
-// without collection, and dumps the cost of each under its name. Prints the number of requests of
-// each. Shared queues were used by another thread before. Exits with 3 if the library does not
-// start.
+// instructions_program lock_free|ordinary|shared|one_jfc: runs posts and polls under callgrind,
+// started without collection, and dumps the cost of each under its name. Prints the number of
+// requests of each. Shared queues were used by another thread before; those of one_jfc are
+// ordinary, and complete into the same JFC. Exits with 3 if the library does not start.
 
 #include <array>
 #include <string>
@@ -166,6 +166,34 @@ void count_one_sided(Party& party, urma_jfs_wr_t wr, const std::string& name) {
   count_chain(party, wr, true, Counting::kPoll, name + "-chain-poll");
 }
 
+// A message whose two records come from one JFC, in either order.
+void one_message(Party& party, urma_jfs_wr_t* wr, Counting counted) {
+  Endpoint& endpoint = party.endpoint;
+  endpoint.post_receive(party.segment, party.memory + 8192, 64, 7);
+  endpoint.post(*wr);
+  for (const Counting poll : {Counting::kReceivePoll, Counting::kPoll}) {
+    urma_cr_t record = {};
+    int got = 0;
+    do {
+      got = call(counted, poll, [&] { return urma_poll_jfc(endpoint.send_jfc, 1, &record); });
+    } while (counted == Counting::kNothing && got == 0);
+    require(got == 1 && record.status == URMA_CR_SUCCESS, "a message does not complete at once");
+  }
+}
+
+// Queues that complete into the same JFC.
+void count_in_one_jfc(Party& party) {
+  urma_jfs_wr_t message = urma_test::send_request(party.self, &party.here);
+  for (int i = 0; i < kWarmUp; ++i) one_message(party, &message, Counting::kNothing);
+  for (const Counting counted : {Counting::kReceivePoll, Counting::kPoll}) {
+    for (int i = 0; i < kCalls; ++i) one_message(party, &message, counted);
+    dump(counted == Counting::kPoll ? "one-jfc-second-poll" : "one-jfc-first-poll", kCalls);
+  }
+  urma_jfs_wr_t write = urma_test::write_request(party.self, &party.here, &party.there);
+  count(party, &write, false, Counting::kPoll, "one-jfc-write-poll");
+  count_empty_poll(party.endpoint.send_jfc, "one-jfc-empty-poll");
+}
+
 // An import of a segment that was imported before, and its end.
 void count_imports(Party& party) {
   urma_seg_t part = party.segment->seg;
@@ -197,11 +225,13 @@ void use_in_another_thread(Party& party) {
 
 void count_all(const std::string& queues) {
   urma_test::Config config;
+  config.one_jfc = queues == "one_jfc";
   config.lock_free = queues == "lock_free";
   config.max_inline = 8;
   Party party(config);
   if (queues == "shared") use_in_another_thread(party);
   require_mapped(party.remote);
+  if (config.one_jfc) return count_in_one_jfc(party);
   count_one_sided(party, urma_test::write_request(party.self, &party.here, &party.there), "write");
   count_one_sided(party, urma_test::read_request(party.self, &party.here, &party.there), "read");
   count_one_sided(party, urma_test::add_request(party.self, &party.here, &party.there, 1), "add");
