@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <fstream>
@@ -100,7 +101,9 @@ std::vector<Counted> read_callgrind(const std::string& folder) {
 std::map<std::string, double> CountedRun::costs(const std::string& program) const {
   std::map<std::string, double> all;
   for (const Counted& counted : dumps) {
-    all[counted.name] = counted.without(program) / calls.at(counted.name);
+    const double cost = counted.without(program) / calls.at(counted.name);
+    const auto [least, first] = all.emplace(counted.name, cost);
+    if (!first) least->second = std::min(least->second, cost);
   }
   return all;
 }

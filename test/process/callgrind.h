@@ -48,7 +48,8 @@ struct CountedRun {
   std::map<std::string, int> calls;
   std::vector<Counted> dumps;  // those named in `calls`
 
-  // Instructions per call, without those of the program itself.
+  // Instructions per call, without those of the program itself; of counts with the same name, the
+  // least: what happened once is not part of a call.
   std::map<std::string, double> costs(const std::string& program) const;
 };
 

@@ -223,15 +223,7 @@ void use_in_another_thread(Party& party) {
   }).join();
 }
 
-void count_all(const std::string& queues) {
-  urma_test::Config config;
-  config.one_jfc = queues == "one_jfc";
-  config.lock_free = queues == "lock_free";
-  config.max_inline = 8;
-  Party party(config);
-  if (queues == "shared") use_in_another_thread(party);
-  require_mapped(party.remote);
-  if (config.one_jfc) return count_in_one_jfc(party);
+void count_each(Party& party) {
   count_one_sided(party, urma_test::write_request(party.self, &party.here, &party.there), "write");
   count_one_sided(party, urma_test::read_request(party.self, &party.here, &party.there), "read");
   count_one_sided(party, urma_test::add_request(party.self, &party.here, &party.there, 1), "add");
@@ -242,6 +234,20 @@ void count_all(const std::string& queues) {
   count_imports(party);
   count_empty_poll(party.endpoint.send_jfc, "empty-send-poll");
   count_empty_poll(party.endpoint.receive_jfc, "empty-receive-poll");
+}
+
+void count_all(const std::string& queues) {
+  urma_test::Config config;
+  config.one_jfc = queues == "one_jfc";
+  config.lock_free = queues == "lock_free";
+  config.max_inline = 8;
+  Party party(config);
+  if (queues == "shared") use_in_another_thread(party);
+  // Twice, since something may happen once: an answer of the network that comes late.
+  for (int i = 0; i < 2; ++i) {
+    require_mapped(party.remote);
+    config.one_jfc ? count_in_one_jfc(party) : count_each(party);
+  }
   require_mapped(party.remote);
 }
 
