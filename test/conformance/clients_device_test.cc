@@ -287,7 +287,7 @@ size_t resident_bytes() {
   std::ifstream file("/proc/self/statm");
   size_t total = 0, resident = 0;
   file >> total >> resident;
-  return resident * 4096;
+  return resident * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
 }
 
 TEST_F(Clients, C2_03_DepthCostsNoMemory) {

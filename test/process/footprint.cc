@@ -18,7 +18,7 @@
 namespace urma_test {
 namespace {
 
-constexpr uint64_t kPageBytes = 4096;
+const auto kPageBytes = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
 constexpr uint64_t kBlockBytes = 512;
 constexpr char kMemfd[] = "/memfd:urma";
 
