@@ -105,7 +105,8 @@ void PeerWatches::move(const Name& name, PeerWatches* there) {
   leave();
 }
 
-void PeerWatches::look_now(IdKind kind, const urma_eid_t& eid, uint32_t id) {
+void PeerWatches::look_now(IdKind kind, const urma_eid_t& eid, uint32_t id,
+                           const std::optional<Owner>& owner) {
   const auto wants = [&](const Watch& watch) {
     return !watch.owner.has_value() && watch.kind == kind && watch.id == id &&
            same_eid(watch.eid, eid);
@@ -113,9 +114,11 @@ void PeerWatches::look_now(IdKind kind, const urma_eid_t& eid, uint32_t id) {
   for (const Name& name : those(wants)) {
     guarded(URMA_LOG_SITE, [&] {
       Watch* watch = at(name);
+      if (watch == nullptr) return;
+      const bool here = chosen_for(kind, eid, id) == this;
+      if (here && owner.has_value()) return found(name, owner);
       // One that is looking goes on, unless its owner is to be found elsewhere.
-      const bool looking = watch != nullptr && watch->timer == 0;
-      if (watch == nullptr || (looking && chosen_for(kind, eid, id) == this)) return;
+      if (here && watch->timer == 0) return;
       cancel_timer(watch);
       look(name);
     });

@@ -65,8 +65,10 @@ class PeerWatches {
              uint64_t target);
   // If it watches this target; nothing: whatever it watches.
   void unwatch(PeerWatcher* watcher, std::optional<uint64_t> target = std::nullopt);
-  // This owner has been found otherwise: those that wait to look for it look now.
-  void look_now(IdKind kind, const urma_eid_t& eid, uint32_t id);
+  // An owner has been found otherwise: those that wait to look for it look now. Or it is this one,
+  // which might not live to answer another look.
+  void look_now(IdKind kind, const urma_eid_t& eid, uint32_t id,
+                const std::optional<Owner>& owner = std::nullopt);
   // An owner is gone, and no longer heeded.
   void lost(const OwnerKey& owner);
   // The same for one that the provider goes on heeding; it may not have been found yet.

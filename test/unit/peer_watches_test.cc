@@ -159,6 +159,25 @@ TEST_F(PeerWatchesTest, LookNowDoesNotWaitForTheNextLook) {
   EXPECT_EQ(watcher_.targets, Targets{7});
 }
 
+TEST_F(PeerWatchesTest, AnOwnerThatIsNamedIsNotLookedFor) {
+  watch(&watcher_, 7);
+  answer(std::nullopt);
+  watches_.look_now(IdKind::kJfr, {}, 7, Owner{kOwner});
+  EXPECT_TRUE(looks_.empty());
+  EXPECT_EQ(service_.timers(), 0U);
+  watches_.lost(kOwner);
+  EXPECT_EQ(watcher_.targets, Targets{7});
+}
+
+TEST_F(PeerWatchesTest, AnOwnerIsNamedDuringALook) {
+  watch(&watcher_, 7);
+  watches_.look_now(IdKind::kJfr, {}, 7, Owner{kOwner});
+  answer(std::nullopt);
+  EXPECT_EQ(service_.timers(), 0U);
+  watches_.lost(kOwner);
+  EXPECT_EQ(watcher_.targets, Targets{7});
+}
+
 TEST_F(PeerWatchesTest, LookAgainFindsWhoHasTheIdNow) {
   watch_found(&watcher_);
   watches_.look_again(kNextOwner);

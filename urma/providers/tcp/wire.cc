@@ -79,6 +79,13 @@ const urma_eid_t& source_for(std::span<const urma_eid_t> own, const urma_eid_t& 
   return found != own.end() ? *found : own.front();
 }
 
+std::optional<PeerWatches::Owner> owner_at(const std::shared_ptr<Connection>& connection) {
+  if (connection == nullptr) return std::nullopt;
+  using State = PeerWatches::State;
+  return PeerWatches::Owner{key_of(*connection),
+                            connection->gone() ? State::kGone : State::kReached};
+}
+
 }  // namespace
 
 TcpWire::TcpWire(std::vector<urma_eid_t> eids, std::vector<urma_eid_t> addresses,
@@ -95,10 +102,8 @@ void TcpWire::start(WireEngine* engine) {
   engine_ = engine;
   watches_.emplace(&service(), [this](IdKind kind, const urma_eid_t& eid, uint32_t id,
                                       PeerWatches::OnFound found) {
-    find(kind, eid, id, [found = std::move(found)](Answer, const Ref& owner) {
-      if (owner == nullptr) return found(std::nullopt);
-      using State = PeerWatches::State;
-      found(PeerWatches::Owner{key_of(*owner), owner->gone() ? State::kGone : State::kReached});
+    find(kind, eid, id, [found = std::move(found)](Answer, const Ref& connection) {
+      found(owner_at(connection));
     });
   });
 }
@@ -503,7 +508,9 @@ void TcpWire::end_search(const Id& key, Answer answer, const Ref& connection) {
   if (search.empty()) return;
   const Search& ended = search.mapped();
   for (const OnFound& told : ended.told) told(answer, connection);
-  if (connection != nullptr) watches_->look_now(ended.kind, ended.eid, ended.id);
+  if (connection != nullptr) {
+    watches_->look_now(ended.kind, ended.eid, ended.id, owner_at(connection));
+  }
 }
 
 void TcpWire::probe(const ProbeTarget& target, std::function<void(Answer)> answered) {
