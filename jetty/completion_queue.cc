@@ -167,7 +167,7 @@ inline int CompletionQueue::collect(int count, urma_cr_t* cr) {
   int got = 0;
   if (ring_first_) [[unlikely]] {
     ring_first_ = false;
-    got = take_from_ring(count, cr);
+    got = ring_->pop(count, cr);
     if (got == count) return got;
   }
   got += sources_.size() > Turns::kFew ? collect_from_any(count - got, cr + got)

@@ -241,9 +241,6 @@ class CompletionQueue : public urma_jfc_t {
   [[gnu::noinline]] int wake_one(int got);
   int collect(int count, urma_cr_t* cr) URMA_REQUIRES(*poll_lock_);
   void give_way() URMA_REQUIRES(*poll_lock_);
-  int take_from_ring(int count, urma_cr_t* cr) {
-    return ring_->empty() ? 0 : ring_->pop(count, cr);
-  }
   int collect_from_any(int count, urma_cr_t* cr) URMA_REQUIRES(*poll_lock_);
   int collect_from_each(int count, urma_cr_t* cr) URMA_REQUIRES(*poll_lock_);
   int collect_from_many(int count, urma_cr_t* cr) URMA_REQUIRES(*poll_lock_);

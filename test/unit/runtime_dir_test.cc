@@ -495,7 +495,7 @@ TEST_F(RuntimeDirTest, NewFilesOfALivingProcessAreKept) {
   const uint64_t killed = monotonic_ns();
   child.kill();
   Instance last;
-  // By whichever of the two comes first, perhaps not the one just made.
+  // `living` or `last` removes it, whichever locks the dead process's slot.
   while (names().contains(childs_name) && monotonic_ns() - killed < kPatienceNs) {
     std::this_thread::yield();
   }
