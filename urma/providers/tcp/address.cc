@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/tcp/address.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace urma::tcp {
@@ -44,6 +45,26 @@ Address SocketAddress::peer_of(int fd) {
   socklen_t size = sizeof(found.any_);
   ::getpeername(fd, reinterpret_cast<sockaddr*>(&found.any_), &size);
   return found.address();
+}
+
+urma_eid_t loopback_beside(std::span<const urma_eid_t> own) {
+  return loopback(
+      std::any_of(own.begin(), own.end(), [](const urma_eid_t& eid) { return is_ipv4(eid); }));
+}
+
+const urma_eid_t& source_for(std::span<const urma_eid_t> own, const urma_eid_t& to) {
+  const auto same = std::find_if(own.begin(), own.end(), [&](const urma_eid_t& eid) {
+    return std::memcmp(eid.raw, to.raw, sizeof eid.raw) == 0;
+  });
+  if (same != own.end()) return *same;
+  const auto fits = [&](const urma_eid_t& eid) {
+    return is_ipv4(eid) == is_ipv4(to) && is_loopback(eid) == is_loopback(to);
+  };
+  auto found = std::find_if(own.begin(), own.end(), fits);
+  if (found != own.end()) return *found;
+  found = std::find_if(own.begin(), own.end(),
+                       [&](const urma_eid_t& eid) { return is_ipv4(eid) == is_ipv4(to); });
+  return found != own.end() ? *found : own.front();
 }
 
 }  // namespace urma::tcp

@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <span>
 #include <string>
 
 #include "urma/base/ip.h"
@@ -38,6 +39,12 @@ class SocketAddress {
 
   sockaddr_storage any_ = {};
 };
+
+// Where to look for processes whose EID is one of a runtime directory, since they have no other
+// address: on this host, by the kind of address that it has.
+urma_eid_t loopback_beside(std::span<const urma_eid_t> own);
+// The own address that leads to the given one.
+const urma_eid_t& source_for(std::span<const urma_eid_t> own, const urma_eid_t& to);
 
 }  // namespace urma::tcp
 

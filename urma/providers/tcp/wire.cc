@@ -57,28 +57,6 @@ auto process_of(const Peer& peer) { return std::make_pair(peer.process, key_of(p
 // Of the connection. A copy: events are packed, and references into them may not be aligned.
 uint64_t number_of(const epoll_event& event) { return event.data.u64; }
 
-// Where to look for processes whose EID is one of a runtime directory, since they have no other
-// address: on this host, by the kind of address that it has.
-urma_eid_t loopback_beside(std::span<const urma_eid_t> own) {
-  return loopback(
-      std::any_of(own.begin(), own.end(), [](const urma_eid_t& eid) { return is_ipv4(eid); }));
-}
-
-// The own address that leads to the given one.
-const urma_eid_t& source_for(std::span<const urma_eid_t> own, const urma_eid_t& to) {
-  const auto same = std::find_if(own.begin(), own.end(),
-                                 [&](const urma_eid_t& eid) { return same_eid(eid, to); });
-  if (same != own.end()) return *same;
-  const auto fits = [&](const urma_eid_t& eid) {
-    return is_ipv4(eid) == is_ipv4(to) && is_loopback(eid) == is_loopback(to);
-  };
-  auto found = std::find_if(own.begin(), own.end(), fits);
-  if (found != own.end()) return *found;
-  found = std::find_if(own.begin(), own.end(),
-                       [&](const urma_eid_t& eid) { return is_ipv4(eid) == is_ipv4(to); });
-  return found != own.end() ? *found : own.front();
-}
-
 std::optional<PeerWatches::Owner> owner_at(const std::shared_ptr<Connection>& connection) {
   if (connection == nullptr) return std::nullopt;
   using State = PeerWatches::State;
