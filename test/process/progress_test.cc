@@ -3,6 +3,7 @@
 // Who must call what to make progress, and the order of completions.
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <cstring>
@@ -106,6 +107,66 @@ TEST_F(ProgressTest, ReceiverThatMakesNoCall) {
     EXPECT_EQ(wait_for_success(party.endpoint.receive_jfc, 0).completion_len, 64u);
     EXPECT_EQ(wait_for_success(party.endpoint.receive_jfc, 1).completion_len, kSize);
     EXPECT_EQ(std::memcmp(party.in(), party.out(), kSize), 0);
+  };
+  run_two("sender", sender, "receiver", receiver);
+}
+
+// Of the threads of this process but the calling one: how often they have slept.
+long others_have_slept() {
+  rusage all, own;
+  ::getrusage(RUSAGE_SELF, &all);
+  ::getrusage(RUSAGE_THREAD, &own);
+  return all.ru_nvcsw - own.ru_nvcsw;
+}
+
+// The sender looks for each answer before it can be there, and more than a millisecond lies between
+// two messages: each one waits for itself alone, and a hint for each would wake a service thread. A
+// service thread also reads from a network while nobody polls.
+TEST_F(ProgressTest, AMessageThatIsTakenInTimeWakesNobody) {
+  SKIP_WITHOUT(device_traits().maps, "messages that no service thread has to fetch");
+  constexpr int kRounds = 50;
+  constexpr int kLooks = 64;
+  auto sender = [](Channel& channel) {
+    Party party;
+    party.meet(channel);
+    channel.sync();
+    milliseconds late(0);
+    for (int i = 0; i < kRounds; ++i) {
+      const auto start = Clock::now();
+      party.send(64, i);
+      // A record would be that of a late look: a service thread has taken the message.
+      urma_cr_t record;
+      int records = 0;
+      for (int look = 0; look < kLooks && records == 0; ++look) {
+        records = urma_poll_jfc(party.endpoint.send_jfc, 1, &record);
+      }
+      ASSERT_GE(records, 0);
+      channel.sync();
+      if (records == 0) wait_for_success(party.endpoint.send_jfc, i);
+      late += since(start);
+      const auto end = Clock::now();
+      while (since(end) < milliseconds(2)) {
+      }
+    }
+    channel.send(late);
+    channel.sync();
+  };
+  auto receiver = [](Channel& channel) {
+    Party party;
+    for (int i = 0; i < kRounds; ++i) party.post_receive(64, i);
+    party.meet(channel);
+    channel.sync();
+    long before = 0;
+    for (int i = 0; i < kRounds; ++i) {
+      channel.sync();
+      wait_for_success(party.endpoint.receive_jfc, i);
+      // The first messages open the ring.
+      if (i == kRounds / 5) before = others_have_slept();
+    }
+    // On a busy machine messages do wait, and are hinted at each millisecond.
+    const long slept = others_have_slept() - before;
+    EXPECT_LT(slept, kRounds / 2 + 4 * channel.receive<milliseconds>().count());
+    channel.sync();
   };
   run_two("sender", sender, "receiver", receiver);
 }

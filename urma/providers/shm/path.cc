@@ -142,16 +142,18 @@ void QueuePath::fail_all(urma_cr_status_t status) {
   drop_ring();
 }
 
+// The clock of a message starts when it is found to be the oldest one; `moved` alone would miss the
+// answer that leaves nothing in flight.
 void QueuePath::press_if_slow(bool moved) {
   if (moved) {
-    waiting_since_ns_ = 0;
     fruitless_ = 0;
     return;
   }
   if (++fruitless_ % kPatientLooks != 0) return;
   ring_->want_answers();
   const uint64_t now = monotonic_ns();
-  if (waiting_since_ns_ == 0) {
+  if (waiting_for_ != ring_->oldest()) {
+    waiting_for_ = ring_->oldest();
     waiting_since_ns_ = now;
   } else if (now - waiting_since_ns_ > kPatienceNs) {
     waiting_since_ns_ = now;

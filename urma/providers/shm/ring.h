@@ -171,6 +171,8 @@ class RingProducer {
     return true;
   }
   bool idle() const { return reaped_ == head_; }
+  // Where the oldest message begins that the consumer is not through with.
+  uint64_t oldest() const { return reaped_; }
   // Whether a message by reference that the consumer is not through with begins at `position`; then
   // sets its cookie. For a position that a peer claims.
   bool lent(uint64_t position, uint32_t* cookie) const;
