@@ -193,6 +193,7 @@ JOBS = [
     # The same on aarch64; with larger pages, memory is never mapped.
     Job('shm', guests=['arm64'], seconds=1800, cases=[
         *on_arm64(),
+        *tests('process', 'atomics', SHM, limit=20),
         *tests('conformance', 'opcode_matrix_mapped', SHM, limit=30,
                only='*JettyTwoProcessesNoToken'),
         *tests('conformance', 'event_matrix_mapped', SHM, limit=30),
@@ -201,7 +202,7 @@ JOBS = [
     # Atomics on a processor without instructions for them.
     Job('atomics', guests=['arm64-a72'], seconds=600, cases=[
         *tests('unit', 'core_atomics_api direct owner_lock ring short_mutex', SHM),
-        *tests('process', 'atomics', SHM, only='*Mapped', limit=20),
+        *tests('process', 'atomics', SHM, limit=20),
         *tests('conformance', 'opcode_matrix_mapped', SHM, limit=30,
                only='*JettyTwoProcessesNoToken'),
     ]),
