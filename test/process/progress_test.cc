@@ -111,7 +111,7 @@ TEST_F(ProgressTest, ReceiverThatMakesNoCall) {
   run_two("sender", sender, "receiver", receiver);
 }
 
-// Of the threads of this process but the calling one: how often they have slept.
+// How often the threads of this process have slept, except for the calling one.
 long others_have_slept() {
   rusage all, own;
   ::getrusage(RUSAGE_SELF, &all);
@@ -119,11 +119,11 @@ long others_have_slept() {
   return all.ru_nvcsw - own.ru_nvcsw;
 }
 
-// The sender looks for each answer before it can be there, and more than a millisecond lies between
-// two messages: each one waits for itself alone, and a hint for each would wake a service thread. A
-// service thread also reads from a network while nobody polls.
+// The sender looks for each answer before it can be there, and sends the next message more than a
+// millisecond later. None of them waits that long, so none needs a hint, which would wake a service
+// thread of the receiver.
 TEST_F(ProgressTest, AMessageThatIsTakenInTimeWakesNobody) {
-  SKIP_WITHOUT(device_traits().maps, "messages that no service thread has to fetch");
+  SKIP_WITHOUT(device_traits().maps, "messages that no service thread reads from a network");
   constexpr int kRounds = 50;
   constexpr int kLooks = 64;
   auto sender = [](Channel& channel) {

@@ -142,8 +142,8 @@ void QueuePath::fail_all(urma_cr_status_t status) {
   drop_ring();
 }
 
-// The clock of a message starts when it is found to be the oldest one; `moved` alone would miss the
-// answer that leaves nothing in flight.
+// Hints if the oldest message has waited for long. The time counts from the first of these looks
+// that finds it, whatever happened to the messages before it.
 void QueuePath::press_if_slow(bool moved) {
   if (moved) {
     fruitless_ = 0;

@@ -149,8 +149,7 @@ class QueuePath : public RequestPath {
   uint32_t found_full_count_ = 0;        // messages without room, of a size of which it holds few
   uint32_t tries_ = 0;                   // messages that counted for kTryEvery
   uint32_t fruitless_ = 0;
-  static constexpr uint64_t kNothing = UINT64_MAX;
-  uint64_t waiting_for_ = kNothing;  // the oldest message in ring_, by its position
+  std::optional<uint64_t> waiting_for_;  // the oldest message in ring_, by its position
   uint64_t waiting_since_ns_ = 0;
 };
 

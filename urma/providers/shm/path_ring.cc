@@ -206,7 +206,7 @@ void QueuePath::drop_ring() {
   if (larger_ != nullptr) ask_to_close(std::exchange(larger_, nullptr), /*lends=*/false);
   opening_.reset();
   ring_ = nullptr;
-  waiting_for_ = kNothing;
+  waiting_for_.reset();
   closing_ = false;
   found_full_count_ = 0;
 }
