@@ -4,8 +4,10 @@
 // loads if it is mapped, through the kernel otherwise.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -18,6 +20,7 @@ namespace urma_test {
 namespace {
 
 constexpr uint64_t kRoom = 16 * kPage;
+constexpr uint64_t kStreamed = 1 << 20;
 constexpr uint32_t kToken = 0x70ce;
 
 // A different pattern for each message.
@@ -250,6 +253,94 @@ TEST_F(LargeMessageTest, OfAStoppedSender) {
   ASSERT_EQ(::kill(peer.pid(), SIGCONT), 0);
   receiver.expect_success();
   peer.expect_success();
+}
+
+// In shared memory.
+struct Progress {
+  std::atomic<uint64_t> polls{0};
+  std::atomic<bool> enough{false};
+};
+
+// One byte of each page tells what was written there last.
+void mark_pages(char* memory, uint64_t message) {
+  for (uint64_t at = 0; at < kStreamed; at += kPage) memory[at] = static_cast<char>(message);
+}
+
+uint64_t first_wrong_page(const char* memory, uint64_t message) {
+  uint64_t at = 0;
+  while (at < kStreamed && memory[at] == static_cast<char>(message)) at += kPage;
+  return at;
+}
+
+// Receives messages until there are enough, and an empty one.
+void receive_stream(Channel& channel, Progress* progress) {
+  constexpr uint64_t kReceives = 4;
+  std::vector<char> rooms(kReceives * kStreamed);
+  OwnedEndpoint endpoint;
+  urma_target_seg_t* segment = endpoint.add(rooms.data(), rooms.size());
+  const auto room = [&](uint64_t message) {
+    return rooms.data() + message % kReceives * kStreamed;
+  };
+  const auto post = [&](uint64_t message) {
+    endpoint.post_receive(segment, room(message), kStreamed, message);
+  };
+  for (uint64_t message = 0; message < kReceives; ++message) post(message);
+  channel.send(endpoint.queue_id());
+  for (uint64_t message = 0;; ++message) {
+    urma_cr_t record = {};
+    while (urma_poll_jfc(endpoint.receive_jfc, 1, &record) == 0) ++progress->polls;
+    ++progress->polls;
+    ASSERT_EQ(record.status, URMA_CR_SUCCESS);
+    if (record.completion_len == 0) break;
+    ASSERT_EQ(first_wrong_page(room(message), message), kStreamed);
+    post(message + kReceives);
+  }
+}
+
+void send_stream(Channel& channel, const Progress* progress) {
+  std::vector<char> memory(kStreamed);
+  Endpoint endpoint;
+  urma_target_jetty_t* queue = endpoint.import(channel.receive<QueueId>());
+  urma_target_seg_t* segment = endpoint.add(memory.data(), kStreamed, URMA_ACCESS_LOCAL_ONLY);
+  channel.sync();
+  for (uint64_t message = 0, bytes = kStreamed; bytes != 0; ++message) {
+    if (progress->enough) bytes = 0;
+    mark_pages(memory.data(), message);
+    urma_sge_t sge = piece(segment, memory.data(), bytes);
+    endpoint.post(send_request(queue, &sge, message));
+    wait_for_success(endpoint.send_jfc, message);
+  }
+  endpoint.close();
+}
+
+// Wherever it stops, it holds up nothing, and spoils nothing when it goes on.
+TEST_F(LargeMessageTest, OfASenderThatIsStoppedAnywhere) {
+  SKIP_UNLESS_SHARED_MEMORY("both ends copy messages");
+  void* shared =
+      ::mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  for (int round = 0; round < 20; ++round) {
+    auto* progress = new (shared) Progress();
+    Child receiver("receiver", [&](Channel& channel) { receive_stream(channel, progress); });
+    Child peer("sender", [&](Channel& channel) { send_stream(channel, progress); });
+    peer.channel().send(receiver.channel().receive<QueueId>());
+    peer.channel().sync();
+    for (int stops = 0; stops < 3; ++stops) {
+      const auto deadline = Clock::now() + patience(seconds(20));
+      const auto await_polls = [&](uint64_t polls) {
+        const uint64_t until = progress->polls + polls;
+        while (progress->polls < until) ASSERT_LT(Clock::now(), deadline);
+      };
+      await_polls(1000 + 100 * static_cast<uint64_t>(round));
+      peer.stop();
+      await_polls(2000);
+      ASSERT_EQ(::kill(peer.pid(), SIGCONT), 0);
+    }
+    progress->enough = true;
+    receiver.expect_success();
+    peer.expect_success();
+  }
+  ::munmap(shared, sizeof(Progress));
 }
 
 // Memory of a dead process is not kept.

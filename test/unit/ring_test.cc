@@ -58,7 +58,7 @@ std::vector<char> receive(RingConsumer* consumer, const Message& message, uint8_
 }
 
 // What the consumer writes, and what the producer writes: each in lines of its own, which are
-// longer on some architectures. Where they are not, the layout is that of earlier versions.
+// longer on some architectures.
 TEST(Ring, SidesShareNoCacheLine) {
 #ifdef __aarch64__
   constexpr ptrdiff_t kLongestLine = 128;
@@ -70,7 +70,11 @@ TEST(Ring, SidesShareNoCacheLine) {
   const RingLayout layout(memory, kRingBytes);
   EXPECT_EQ(reinterpret_cast<char*>(&layout.answers()) - memory, 0);
   EXPECT_EQ(reinterpret_cast<char*>(&layout.requests()) - memory, kLongestLine);
-  EXPECT_EQ(reinterpret_cast<char*>(&layout.answer(0)) - memory, 2 * kLongestLine);
+  EXPECT_EQ(reinterpret_cast<char*>(&layout.joint().claims) - memory, 2 * kLongestLine);
+  EXPECT_EQ(reinterpret_cast<char*>(&layout.joint().written) - memory, 3 * kLongestLine);
+  EXPECT_EQ(reinterpret_cast<char*>(&layout.joint().parts) - memory, 4 * kLongestLine);
+  EXPECT_EQ(reinterpret_cast<char*>(&layout.answer(0)) - memory,
+            4 * kLongestLine + ptrdiff_t{sizeof(iovec) * kJointParts});
   EXPECT_EQ(reinterpret_cast<char*>(&layout.header(0)) - memory, 4096);
   EXPECT_EQ(reinterpret_cast<char*>(&layout.header(1)) - memory, 4096 + 64);
   EXPECT_EQ(ptrdiff_t{sizeof(Bell)}, kLongestLine);

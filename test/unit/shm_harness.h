@@ -159,6 +159,8 @@ class Node : public Host {
   void receive(urma_jfr_t* jfr, std::vector<urma_sge_t> into, uint64_t user_ctx);
   // System calls that moved bytes between this process and another one.
   uint64_t copies() const { return copy_.calls; }
+  // Call before the first of them: false from `allows`, which is called before each, lets it fail.
+  void on_copy(std::function<bool(Direction)> allows) { copy_.allows = std::move(allows); }
   void arm(urma_jfc_t* jfc) { EXPECT_EQ(ops_.rearm_jfc(jfc, false), URMA_SUCCESS); }
   // The next event, acknowledged; NULL on timeout.
   urma_jfc_t* wait(urma_jfce_t* jfce, milliseconds limit);
@@ -185,10 +187,13 @@ class Node : public Host {
                           std::span<const iovec> local, std::span<const iovec> remote,
                           uint64_t* moved) override {
       ++calls;
+      *moved = 0;
+      if (allows && !allows(direction)) return URMA_CR_REM_ACCESS_ABORT_ERR;
       return engine.copy(direction, peer, local, remote, moved);
     }
     shm::ProcessVmCopy engine;
     std::atomic<uint64_t> calls{0};
+    std::function<bool(Direction)> allows;
   };
 
   CountingCopy copy_;

@@ -111,6 +111,8 @@ void QueuePath::reap() {
   } else if (gone) {
     fail_all(URMA_CR_ACK_TIMEOUT_ERR);
   } else if (!ring_->idle()) {
+    if (wants_help(*ring_->joint())) [[unlikely]]
+      help_receiver();
     press_if_slow(moved);
   }
 }

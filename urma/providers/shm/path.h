@@ -128,6 +128,8 @@ class QueuePath : public RequestPath {
   std::shared_ptr<AtomicCall> take_ended_call();
 
   std::shared_ptr<RingOpening> request_ring(uint32_t bytes);
+  void add_lent(SendEntry* entry, uint64_t offset, uint64_t bytes, IovecList* list);
+  void help_receiver();
   bool prepare_ring();
   bool goes_by_reference(SendEntry* entry, uint64_t payload);
   bool change_rings();

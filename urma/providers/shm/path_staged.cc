@@ -64,6 +64,19 @@ QueuePath::Step QueuePath::await_staged(urma_cr_status_t* status) {
   return *status == URMA_CR_SUCCESS ? Step::kInFlight : Step::kDone;
 }
 
+// Adds these bytes of a message of this path; none if their memory does not stand.
+void QueuePath::add_lent(SendEntry* entry, uint64_t offset, uint64_t bytes, IovecList* list) {
+  const SegmentTable& segments = sender_->transport().segments();
+  for (const LocalPiece& piece : SendQueue::pieces(entry)) {
+    // Memory that a path has gathered itself has no registration.
+    if (piece.ref.generation != 0 && !segments.alive(piece.ref)) {
+      *list = {};
+      return;
+    }
+    list->add(piece.addr, piece.len, offset, bytes);
+  }
+}
+
 bool QueuePath::lent(const CopyMessageRequest& asked, IovecList* list) {
   uint32_t index;
   if (opening_ == nullptr || opening_->key != asked.key ||
@@ -72,16 +85,31 @@ bool QueuePath::lent(const CopyMessageRequest& asked, IovecList* list) {
   }
   SendEntry* entry = &sender_->queue().at(index);
   if (asked.offset > entry->bytes || asked.bytes > entry->bytes - asked.offset) return false;
-  const SegmentTable& segments = sender_->transport().segments();
-  for (const LocalPiece& piece : SendQueue::pieces(entry)) {
-    // Memory that a path has gathered itself has no registration.
-    if (piece.ref.generation != 0 && !segments.alive(piece.ref)) {
-      *list = {};
-      break;
-    }
-    list->add(piece.addr, piece.len, asked.offset, asked.bytes);
-  }
+  add_lent(entry, asked.offset, asked.bytes, list);
   return true;
+}
+
+// Writes parts of a message that the receiver is copying into its memory.
+void QueuePath::help_receiver() {
+  const PeerProcess& receiver = opening_->link->peer();
+  JointHelp help(ring_->joint());
+  uint32_t index;
+  if (!receiver.may_help.load(std::memory_order_relaxed) || !receiver.reachable() ||
+      !ring_->lent(help.position(), &index)) {
+    return;
+  }
+  SendEntry* entry = &sender_->queue().at(index);
+  while (const std::optional<JointHelp::Parts> taken = help.take()) {
+    const uint64_t skipped = uint64_t{taken->first} * kPartBytes;
+    IovecList own;
+    if (help.offset() < entry->bytes && skipped < entry->bytes - help.offset()) {
+      add_lent(entry, help.offset() + skipped, uint64_t{taken->count} * kPartBytes, &own);
+    }
+    uint64_t moved;
+    const urma_cr_status_t status = sender_->transport().copy().copy(
+        Direction::kWrite, receiver, own.list(), help.places(*taken), &moved);
+    help.tell(*taken, status == URMA_CR_SUCCESS && moved != 0 && moved == own.bytes());
+  }
 }
 
 }  // namespace urma::shm

@@ -24,12 +24,20 @@ struct PeerProcess {
   Fd pidfd;
   uint32_t slot = 0;                         // where its socket is, as it says itself
   mutable std::atomic<bool> refused{false};  // the kernel has refused once, or is not to be asked
+  // Whether large messages from or to it are copied by both ends. Relaxed: pairs with nothing.
+  mutable std::atomic<bool> may_help{false};
 
   // Whether the kernel can be asked to copy from and to its memory. If not, copies are staged.
   bool reachable() const {
     return pid != 0 && pidfd.valid() && !refused.load(std::memory_order_relaxed);
   }
 };
+
+// Whether it has ended, with all its threads. False if that cannot be found out.
+bool has_ended(const PeerProcess& process);
+
+// Whether the kernel lets processes of `user` write to the memory of this one, as far as is known.
+bool is_open_to(uid_t user);
 
 // For the log.
 inline std::string name_of(const PeerProcess& process) {

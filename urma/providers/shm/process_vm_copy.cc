@@ -1,25 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include <poll.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 
 #include "urma/base/log.h"
 #include "urma/providers/shm/peer.h"
 
 namespace urma::shm {
 namespace {
-
-// A pidfd is readable once its process has ended; until then the pid still names it.
-bool alive(const PeerProcess& peer) {
-  pollfd watched = {peer.pidfd.get(), POLLIN, 0};
-  int ready;
-  // A signal also ends a call that does not wait.
-  do {
-    ready = ::poll(&watched, 1, 0);
-  } while (ready < 0 && errno == EINTR);
-  return ready == 0;
-}
 
 urma_cr_status_t status_of_errno(int code, const PeerProcess& peer) {
   switch (code) {
@@ -42,14 +34,37 @@ urma_cr_status_t status_of_errno(int code, const PeerProcess& peer) {
   }
 }
 
+// kernel.yama.ptrace_scope; 0 where there is none.
+int ptrace_scope() {
+  int scope = 0;
+  std::ifstream("/proc/sys/kernel/yama/ptrace_scope") >> scope;
+  return scope;
+}
+
 }  // namespace
+
+bool is_open_to(uid_t user) {
+  static const int scope = ptrace_scope();
+  return user == ::geteuid() && scope == 0 && ::prctl(PR_GET_DUMPABLE) == 1;
+}
+
+// A pidfd is readable once its process has ended; until then the pid still names it.
+bool has_ended(const PeerProcess& process) {
+  pollfd watched = {process.pidfd.get(), POLLIN, 0};
+  int ready;
+  // A signal also ends a call that does not wait.
+  do {
+    ready = ::poll(&watched, 1, 0);
+  } while (ready < 0 && errno == EINTR);
+  return ready > 0;
+}
 
 urma_cr_status_t ProcessVmCopy::copy(Direction direction, const PeerProcess& peer,
                                      std::span<const iovec> local, std::span<const iovec> remote,
                                      uint64_t* moved) {
   *moved = 0;
   if (local.empty() || remote.empty()) return URMA_CR_SUCCESS;
-  if (!alive(peer)) return URMA_CR_ACK_TIMEOUT_ERR;
+  if (has_ended(peer)) return URMA_CR_ACK_TIMEOUT_ERR;
   const auto call = direction == Direction::kRead ? ::process_vm_readv : ::process_vm_writev;
   const ssize_t done = call(peer.pid, local.data(), local.size(), remote.data(), remote.size(), 0);
   if (done <= 0) return status_of_errno(done < 0 ? errno : EFAULT, peer);

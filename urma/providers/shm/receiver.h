@@ -89,6 +89,8 @@ struct IncomingRing : IncomingWay {
   RemoteBell bell;       // of the sender's JFC
   Pull* pull = nullptr;  // of the first message, while it is copied in parts
   std::unique_ptr<Pull> pull_memory;
+  uint32_t joint_turns = 0;       // all that were offered
+  bool no_more_turns = false;     // none is offered any more
   uint64_t key = 0;               // of OpenRingRequest
   std::atomic<bool> lends{true};  // what its messages by reference refer to may be read
 };
@@ -118,10 +120,17 @@ class Receiver : public ReceiveEngine<Receiver, IncomingRing> {
   [[gnu::noinline]] std::optional<Step> begin_landing(IncomingRing* ring, const Message& message,
                                                       ReceiveEntry* entry, Poll* poll)
       URMA_REQUIRES(lock_);
-  urma_cr_status_t pull_some(const IncomingRing& ring, Pull* pull, ReceiveEntry* entry)
+  urma_cr_status_t pull_some(IncomingRing* ring, Pull* pull, ReceiveEntry* entry)
       URMA_REQUIRES(lock_);
-  urma_cr_status_t pull_stretch(const IncomingRing& ring, Pull* pulled, ReceiveEntry* entry,
+  urma_cr_status_t pull_stretch(IncomingRing* ring, Pull* pulled, ReceiveEntry* entry,
                                 uint64_t budget, uint64_t* moved) URMA_REQUIRES(lock_);
+  // By the kernel: by both ends, or by this one.
+  urma_cr_status_t pull_jointly(IncomingRing* ring, const Pull& pull, iovec to, uint64_t* moved)
+      URMA_REQUIRES(lock_);
+  urma_cr_status_t pull_alone(const IncomingRing& ring, const Pull& pull, uint64_t offset, iovec to)
+      URMA_REQUIRES(lock_);
+  bool worth_help(const IncomingRing& ring, const Pull& pull, std::span<const iovec> into) const
+      URMA_REQUIRES(lock_);
   urma_cr_status_t pull_staged(const IncomingRing& ring, Pull* pull, ReceiveEntry* entry,
                                uint64_t budget, uint64_t* moved) URMA_REQUIRES(lock_);
   std::shared_ptr<StagedCopy> ask_sender(const IncomingRing& ring, uint64_t offset,

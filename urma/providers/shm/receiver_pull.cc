@@ -15,6 +15,9 @@ namespace urma::shm {
 
 namespace {
 
+// Less is copied by the receiver alone.
+constexpr uint64_t kLeastJointBytes = 2 * kPartBytes;
+
 // On the service thread. On any failure, the copy ends.
 void ask_for_part(Transport* transport, uint32_t slot, Request request,
                   const std::shared_ptr<StagedCopy>& copy) {
@@ -80,9 +83,13 @@ Receiver::Step Receiver::go_on(IncomingRing* ring, Poll* poll) {
   urma_cr_status_t remote = URMA_CR_REM_OPERATION_ERR;
   if (local == URMA_CR_SUCCESS) {
     const uint64_t moved = pull.moved;
-    remote = pull_some(*ring, &pull, entry);
-    // The copied bytes may be others, which the program stored there after the end of its queue.
-    if (!ring->ring.stands()) return end_abandoned(ring);
+    remote = pull_some(ring, &pull, entry);
+    if (remote == URMA_CR_REM_DATA_POISON) {
+      local = URMA_CR_LOC_DATA_POISON;
+    } else if (!ring->ring.stands()) {
+      // The copied bytes may be others, which the program stored there after the end of its queue.
+      return end_abandoned(ring);
+    }
     if (remote == URMA_CR_SUCCESS && pull.moved < pull.message.length) {
       return pull.moved == moved ? Step::kBlocked : Step::kMoved;
     }
@@ -124,7 +131,7 @@ Receiver::Step Receiver::end_unanswered(IncomingRing* ring) {
 }
 
 // Moves as much as one turn may. If nothing was moved, it can be a moment later.
-urma_cr_status_t Receiver::pull_some(const IncomingRing& ring, Pull* pull, ReceiveEntry* entry) {
+urma_cr_status_t Receiver::pull_some(IncomingRing* ring, Pull* pull, ReceiveEntry* entry) {
   uint64_t budget = std::min<uint64_t>(pull->message.length - pull->moved, kCopyPerTurn);
   while (budget > 0) {
     uint64_t moved = 0;
@@ -138,16 +145,16 @@ urma_cr_status_t Receiver::pull_some(const IncomingRing& ring, Pull* pull, Recei
 }
 
 // Moves one mapped stretch, or all up to the end of the turn if the next byte is not mapped.
-urma_cr_status_t Receiver::pull_stretch(const IncomingRing& ring, Pull* pulled, ReceiveEntry* entry,
+urma_cr_status_t Receiver::pull_stretch(IncomingRing* ring, Pull* pulled, ReceiveEntry* entry,
                                         uint64_t budget, uint64_t* moved) {
-  if (pulled->staged != nullptr) return pull_staged(ring, pulled, entry, budget, moved);
+  if (pulled->staged != nullptr) return pull_staged(*ring, pulled, entry, budget, moved);
   const Pull& pull = *pulled;
   uint32_t at = 0;
   uint64_t offset = pull.moved;
   while (offset >= pull.pieces[at].len) offset -= pull.pieces[at++].len;
   const uint64_t rest = std::min(budget, pull.pieces[at].len - offset);
   const SenderMemory::Stretch stretch =
-      sender_memory_.find(*ring.process, ring.sender.eid, pull.pieces[at], offset, rest);
+      sender_memory_.find(*ring->process, ring->sender.eid, pull.pieces[at], offset, rest);
   if (stretch.soon) return URMA_CR_SUCCESS;
   if (stretch.mapped != nullptr) {
     const IovecList into = destination(pull, entry, stretch.bytes);
@@ -165,14 +172,80 @@ urma_cr_status_t Receiver::pull_stretch(const IncomingRing& ring, Pull* pulled, 
   for (uint32_t i = 0; i < pull.count; ++i) {
     from.add(pull.pieces[i].addr, pull.pieces[i].len, pull.moved, bytes);
   }
-  if (!ring.process->reachable()) return pull_staged(ring, pulled, entry, bytes, moved);
+  if (!ring->process->reachable()) return pull_staged(*ring, pulled, entry, bytes, moved);
   const IovecList into = destination(pull, entry, bytes);
-  const urma_cr_status_t status =
-      transport_->copy().copy(Direction::kRead, *ring.process, into.list(), from.list(), moved);
-  if (status == URMA_CR_SUCCESS || ring.process->reachable()) return status;
+  const urma_cr_status_t status = worth_help(*ring, pull, into.list())
+                                      ? pull_jointly(ring, pull, into.list().front(), moved)
+                                      : transport_->copy().copy(Direction::kRead, *ring->process,
+                                                                into.list(), from.list(), moved);
+  if (status == URMA_CR_SUCCESS || status == URMA_CR_REM_DATA_POISON ||
+      ring->process->reachable()) {
+    return status;
+  }
   // The kernel has just refused. The other way at once: its end brings about the next turn, and an
   // owner that sleeps has no other.
-  return pull_staged(ring, pulled, entry, bytes, moved);
+  return pull_staged(*ring, pulled, entry, bytes, moved);
+}
+
+// In parts of one length, but for the last part of the message.
+bool Receiver::worth_help(const IncomingRing& ring, const Pull& pull,
+                          std::span<const iovec> into) const {
+  if (into.size() != 1 || into.front().iov_len < kLeastJointBytes) return false;
+  const uint64_t bytes = into.front().iov_len;
+  const bool in_parts = bytes % kPartBytes == 0 || pull.moved + bytes == pull.message.length;
+  return in_parts && !ring.no_more_turns &&
+         ring.process->may_help.load(std::memory_order_relaxed) && pull.landing == nullptr &&
+         transport_->opaque() == nullptr;
+}
+
+// URMA_CR_REM_DATA_POISON if something may still be written there.
+urma_cr_status_t Receiver::pull_jointly(IncomingRing* ring, const Pull& pull, iovec to,
+                                        uint64_t* moved) {
+  JointTurn turn(ring->ring.joint(), ring->process.get(), ++ring->joint_turns,
+                 ring->ring.position(), pull.moved, to);
+  // Unless it ends as it should.
+  ring->no_more_turns = true;
+  const auto copy = [&](const JointTurn::Window& part) URMA_NO_THREAD_SAFETY_ANALYSIS {
+    return pull_alone(*ring, pull, pull.moved + part.offset,
+                      {static_cast<char*>(to.iov_base) + part.offset, part.bytes});
+  };
+  urma_cr_status_t status = URMA_CR_SUCCESS;
+  std::optional<JointTurn::Window> part;
+  while (status == URMA_CR_SUCCESS && (part = turn.take())) status = copy(*part);
+  switch (turn.end()) {
+    case JointTurn::End::kWhole:
+      ring->no_more_turns = false;
+      break;
+    case JointTurn::End::kLast:
+      break;
+    case JointTurn::End::kStuck:
+      ring->process->may_help.store(false, std::memory_order_relaxed);
+      URMA_LOG_FAILED(
+          "queue {:#x}: process {} does not go on with its part of a message of id {:#x}",
+          ring->target.id, ring->process->pid, ring->sender.id);
+      return URMA_CR_REM_DATA_POISON;
+  }
+  if (status == URMA_CR_SUCCESS) status = copy(turn.unwritten());
+  if (status == URMA_CR_SUCCESS) *moved = to.iov_len;
+  return status;
+}
+
+// Moves all of `to`.
+urma_cr_status_t Receiver::pull_alone(const IncomingRing& ring, const Pull& pull, uint64_t offset,
+                                      iovec to) {
+  while (to.iov_len != 0) {
+    IovecList from;
+    for (uint32_t i = 0; i < pull.count; ++i) {
+      from.add(pull.pieces[i].addr, pull.pieces[i].len, offset, to.iov_len);
+    }
+    uint64_t moved = 0;
+    const urma_cr_status_t status =
+        transport_->copy().copy(Direction::kRead, *ring.process, {&to, 1}, from.list(), &moved);
+    if (status != URMA_CR_SUCCESS) return status;
+    offset += moved;
+    to = {static_cast<char*>(to.iov_base) + moved, to.iov_len - moved};
+  }
+  return URMA_CR_SUCCESS;
 }
 
 // A copy that was asked for before has another length than the turn.

@@ -9,7 +9,8 @@ namespace urma::shm {
 namespace {
 
 uint32_t answers_bytes(uint32_t slots) {
-  return static_cast<uint32_t>(sizeof(RingAnswers) + sizeof(RingRequests)) + slots;
+  return static_cast<uint32_t>(sizeof(RingAnswers) + sizeof(RingRequests) + sizeof(JointCopy)) +
+         slots;
 }
 
 void fetch_to_write(const void* line) {

@@ -25,6 +25,7 @@
 #include "segment/segment.h"
 #include "segment/shared_memory.h"
 #include "urma/base/cache_line.h"
+#include "urma/providers/shm/joint_copy.h"
 #include "urma_opcode.h"
 #include "urma_types.h"
 
@@ -110,8 +111,9 @@ class RingLayout {
   }
   RingAnswers& answers() const { return *static_cast<RingAnswers*>(base_); }
   RingRequests& requests() const { return *reinterpret_cast<RingRequests*>(&answers() + 1); }
+  JointCopy& joint() const { return *reinterpret_cast<JointCopy*>(&requests() + 1); }
   std::atomic<uint8_t>& answer(uint64_t position) const {
-    char* first = reinterpret_cast<char*>(&requests() + 1);
+    char* first = reinterpret_cast<char*>(&joint() + 1);
     return *reinterpret_cast<std::atomic<uint8_t>*>(first + (position & (slots_ - 1)));
   }
   MessageHeader& header(uint64_t position) const {
@@ -182,6 +184,7 @@ class RingProducer {
   Copies copies() const {
     return static_cast<Copies>(layout_.answers().copies.load(std::memory_order_relaxed));
   }
+  JointCopy* joint() { return &layout_.joint(); }
   // Non-zero once the consumer takes no more messages.
   uint32_t closed() const;
   // As reap(), regardless of the consumer: for the end of the ring. The consumer no longer sees
@@ -297,6 +300,7 @@ class RingConsumer {
     // SYNC(ring-wanted): acquire pairs with the release in RingProducer::want_answers.
     if (layout_.requests().wanted.load(std::memory_order_acquire) > published_) publish_position();
   }
+  JointCopy* joint() const { return &layout_.joint(); }
   // Where the next message stands.
   uint64_t position() const { return position_; }
   // Whether the producer has not taken back the message that peek() saw; after a copy of the bytes

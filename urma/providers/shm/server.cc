@@ -86,7 +86,9 @@ Client::Client(Transport* transport, Fd socket)
     : transport_(transport),
       connection_(std::move(socket)),
       process_(std::make_shared<PeerProcess>()) {
-  process_->pid = connection_.credentials().pid;
+  const PeerCredentials credentials = connection_.credentials();
+  process_->pid = credentials.pid;
+  process_->may_help.store(is_open_to(credentials.uid), std::memory_order_relaxed);
 }
 
 Client::~Client() {
