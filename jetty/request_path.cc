@@ -46,7 +46,9 @@ SendEntry* RequestPath::take_next() {
 }
 
 urma_cr_status_t RequestPath::outcome(urma_cr_status_t status) const {
-  const bool remote = status >= URMA_CR_REM_RESP_LEN_ERR && status <= URMA_CR_RNR_RETRY_CNT_EXC_ERR;
+  const bool remote =
+      (status >= URMA_CR_REM_RESP_LEN_ERR && status <= URMA_CR_RNR_RETRY_CNT_EXC_ERR) ||
+      status == URMA_CR_REM_DATA_POISON;
   return remote && sender_->config().trans_mode == URMA_TM_UM ? URMA_CR_SUCCESS : status;
 }
 

@@ -5,6 +5,7 @@
 #ifndef URMA_BASE_SHARED_PAGES_H_
 #define URMA_BASE_SHARED_PAGES_H_
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -58,10 +59,21 @@ class SharedPages {
   // false: call again, or remove() for the rest.
   virtual bool remove_some(RangeId range, uint64_t budget) = 0;
 
+  // Whether pages were ever shared, or allocated to be: they are moved later without a look at
+  // whether another process's call of the kernel is writing to them. Relaxed: pairs with nothing,
+  // since the end of a registration waits for what had begun before.
+  bool may_move() const { return may_move_.load(std::memory_order_relaxed); }
+
   // Memory for urma_ext_alloc; NULL if there is none.
   virtual void* allocate(uint64_t bytes, uint32_t flags) = 0;
   // False if `memory` is not from allocate().
   virtual bool deallocate(void* memory) = 0;
+
+ protected:
+  void note_use() { may_move_.store(true, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> may_move_{false};
 };
 
 }  // namespace urma

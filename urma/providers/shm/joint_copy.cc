@@ -3,25 +3,30 @@
 
 #include <sched.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "urma/base/clock.h"
 #include "urma/base/short_mutex.h"
 
 namespace urma::shm {
 namespace {
 
 // A sender is through with a part within microseconds, unless it has lost its processor. It is
-// waited for by looks, not by the clock, which goes on while this process is stopped: for some
-// milliseconds each time, and for about a second once.
+// waited for by looks, since the clock goes on while this process is stopped: for some milliseconds
+// each time, and for about a second once; for two, if a look takes longer than it should.
 constexpr uint32_t kLooksAtOnce = 1000;
 constexpr uint32_t kLooksAwake = kLooksAtOnce + 100;
 constexpr uint32_t kLooksInTime = kLooksAwake + 50;
+constexpr uint32_t kLeastLooks = kLooksAwake + 300;
 constexpr uint32_t kMostLooks = kLooksAwake + 5000;
+constexpr uint64_t kPatienceNs = 2'000'000'000;
 constexpr timespec kSleep = {0, 100'000};
 
 uint16_t parts_in(uint64_t bytes) {
@@ -54,6 +59,8 @@ char state_in(const std::filesystem::path& file) {
 bool is_stopped(const PeerProcess& process) {
   constexpr std::string_view kNotInTheKernel = "TtZX";
   try {
+    // It may be of another pid namespace.
+    if (std::filesystem::read_symlink("/proc/self") != std::to_string(::getpid())) return false;
     const std::filesystem::path threads = "/proc/" + std::to_string(process.pid) + "/task";
     for (const auto& thread : std::filesystem::directory_iterator(threads)) {
       const char state = state_in(thread.path() / "stat");
@@ -134,8 +141,10 @@ JointTurn::End JointTurn::end() {
 }
 
 JointTurn::End JointTurn::wait() {
+  const uint64_t until = taken() == 0 ? 0 : monotonic_ns() + kPatienceNs;
   for (uint32_t looks = 0; looks < kMostLooks; ++looks) {
     if (is_through()) return looks < kLooksInTime ? End::kWhole : End::kLast;
+    if (looks >= kLeastLooks && monotonic_ns() > until) break;
     if (looks == kLooksAwake) withdraw();
     // A copy that has begun before was seen, or has ended now; one that begins later moves nothing.
     if (looks >= kLooksAwake && (has_ended(*sender_) || is_stopped(*sender_))) {
@@ -191,15 +200,17 @@ std::optional<JointHelp::Parts> JointHelp::take() {
     // Relaxed: the offer was read before, by acquires.
     if (shared_->claims.compare_exchange_strong(now, next, std::memory_order_relaxed)) {
       claims_ = next;
+      taken_ = count;
       return Parts{next.back, count};
     }
   }
   return std::nullopt;
 }
 
-void JointHelp::tell(Parts taken, bool done) {
+void JointHelp::tell(bool done) {
+  const uint16_t taken = std::exchange(taken_, 0);
   if (done) {
-    written_.parts += taken.count;
+    written_.parts += taken;
   } else {
     written_.failed = 1;
   }

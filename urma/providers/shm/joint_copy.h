@@ -28,14 +28,14 @@ inline constexpr uint32_t kPartBytes = 64 << 10;
 inline constexpr uint32_t kJointParts = kCopyPerTurn / kPartBytes;
 
 // The parts of a turn that nobody has taken: from `front` up to `back`.
-struct Claims {
+struct alignas(8) Claims {
   uint32_t turn = 0;
   uint16_t front = 0;
   uint16_t back = 0;
 };
 
 // The parts of a turn, from the back on, that the sender is through with.
-struct Written {
+struct alignas(8) Written {
   uint32_t turn = 0;
   uint16_t parts = 0;
   uint16_t failed = 0;  // not 0: the next ones could not be written, and none follow
@@ -107,13 +107,17 @@ class JointTurn {
 class JointHelp {
  public:
   explicit JointHelp(JointCopy* shared);
+  JointHelp(const JointHelp&) = delete;
+  ~JointHelp() {
+    if (taken_ != 0) tell(false);
+  }
 
   // What the receiver says; to be checked.
   uint64_t position() const { return position_; }
   uint64_t offset() const { return offset_; }
 
   // The next parts to write, by their numbers; none: the turn is over. Then tell() whether they
-  // are.
+  // are; they are not if this object ends first.
   struct Parts {
     uint16_t first;
     uint16_t count;
@@ -122,7 +126,7 @@ class JointHelp {
   std::span<const iovec> places(Parts taken) const {
     return {&shared_->parts[taken.first], taken.count};
   }
-  void tell(Parts taken, bool done);
+  void tell(bool done);
 
  private:
   bool is_open(Claims now) const;
@@ -132,6 +136,7 @@ class JointHelp {
   const uint64_t position_;
   const uint64_t offset_;
   Written written_;
+  uint16_t taken_ = 0;  // and not told
 };
 
 // Whether parts are offered. A hint.

@@ -108,7 +108,7 @@ void QueuePath::help_receiver() {
     uint64_t moved;
     const urma_cr_status_t status = sender_->transport().copy().copy(
         Direction::kWrite, receiver, own.list(), help.places(*taken), &moved);
-    help.tell(*taken, status == URMA_CR_SUCCESS && moved != 0 && moved == own.bytes());
+    help.tell(status == URMA_CR_SUCCESS && moved != 0 && moved == own.bytes());
   }
 }
 

@@ -117,8 +117,14 @@ Receiver::Step Receiver::go_on(IncomingRing* ring, Poll* poll) {
         ring->target.id, pull.message.length, ring->sender.id);
     ring->ring.consume(pull.message, remote);
   } else {
-    if (local != URMA_CR_SUCCESS) log_failure(*ring, pull.message, entry, local);
+    const bool poisoned = local == URMA_CR_LOC_DATA_POISON;
+    if (local != URMA_CR_SUCCESS && !poisoned) log_failure(*ring, pull.message, entry, local);
     finish(ring, pull.message, entry, local, static_cast<uint8_t>(remote), poll);
+    if (poisoned) {
+      URMA_LOG_FAILED(
+          "queue {:#x}: process {} does not go on with its part of a message of id {:#x}",
+          ring->target.id, ring->process->pid, ring->sender.id);
+    }
   }
   return Step::kMoved;
 }
@@ -187,15 +193,17 @@ urma_cr_status_t Receiver::pull_stretch(IncomingRing* ring, Pull* pulled, Receiv
   return pull_staged(*ring, pulled, entry, bytes, moved);
 }
 
-// In parts of one length, but for the last part of the message.
+// In parts of one length, but for the last part of the message; and not where pages may be moved
+// while another process writes to them.
 bool Receiver::worth_help(const IncomingRing& ring, const Pull& pull,
                           std::span<const iovec> into) const {
   if (into.size() != 1 || into.front().iov_len < kLeastJointBytes) return false;
   const uint64_t bytes = into.front().iov_len;
   const bool in_parts = bytes % kPartBytes == 0 || pull.moved + bytes == pull.message.length;
+  const SharedPages* pages = transport_->pages();
   return in_parts && !ring.no_more_turns &&
          ring.process->may_help.load(std::memory_order_relaxed) && pull.landing == nullptr &&
-         transport_->opaque() == nullptr;
+         transport_->opaque() == nullptr && (pages == nullptr || !pages->may_move());
 }
 
 // URMA_CR_REM_DATA_POISON if something may still be written there.
@@ -212,19 +220,13 @@ urma_cr_status_t Receiver::pull_jointly(IncomingRing* ring, const Pull& pull, io
   urma_cr_status_t status = URMA_CR_SUCCESS;
   std::optional<JointTurn::Window> part;
   while (status == URMA_CR_SUCCESS && (part = turn.take())) status = copy(*part);
-  switch (turn.end()) {
-    case JointTurn::End::kWhole:
-      ring->no_more_turns = false;
-      break;
-    case JointTurn::End::kLast:
-      break;
-    case JointTurn::End::kStuck:
-      ring->process->may_help.store(false, std::memory_order_relaxed);
-      URMA_LOG_FAILED(
-          "queue {:#x}: process {} does not go on with its part of a message of id {:#x}",
-          ring->target.id, ring->process->pid, ring->sender.id);
-      return URMA_CR_REM_DATA_POISON;
+  const JointTurn::End end = turn.end();
+  if (end == JointTurn::End::kWhole) {
+    ring->no_more_turns = false;
+  } else {
+    ring->process->may_help.store(false, std::memory_order_relaxed);
   }
+  if (end == JointTurn::End::kStuck) return URMA_CR_REM_DATA_POISON;
   if (status == URMA_CR_SUCCESS) status = copy(turn.unwritten());
   if (status == URMA_CR_SUCCESS) *moved = to.iov_len;
   return status;
