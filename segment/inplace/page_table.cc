@@ -113,7 +113,7 @@ std::vector<SharedPart> PageTable::parts(RangeId id) const {
 }
 
 void* PageTable::allocate(uint64_t bytes, uint32_t flags) {
-  note_use();
+  note_may_move();
   const MutexLock lock(mutex_);
   const auto* block = own_.allocate(bytes, (flags & URMA_EXT_ALLOC_HUGE) != 0);
   return block == nullptr ? nullptr : reinterpret_cast<void*>(block->va);

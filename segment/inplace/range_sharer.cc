@@ -126,7 +126,7 @@ struct PageTable::Turn {
 };
 
 bool PageTable::share(RangeId id, uint64_t budget) {
-  note_use();
+  note_may_move();
   Turn turn(this);
   uint64_t moved = 0;
   for (;;) {

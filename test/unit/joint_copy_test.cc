@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <functional>
 #include <mutex>
-#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -150,7 +149,7 @@ TEST_F(JointCopyTest, NothingIsTakenOfAnEarlierTurn) {
   JointTurn second = offer(2);
   EXPECT_FALSE(late.take());
   EXPECT_TRUE(JointHelp(shared).take());
-  // That one has ended without it.
+  // The one that took it here has ended without writing it.
   while (second.take()) continue;
   EXPECT_EQ(second.end(), JointTurn::End::kWhole);
   EXPECT_NE(second.unwritten().bytes, 0u);
@@ -228,9 +227,10 @@ TEST_F(JointCopyTest, ASenderThatDoesNotGoOnIsWaitedForOnce) {
 }
 
 TEST_F(JointCopyTest, ASlowSenderIsWaitedFor) {
-  OtherEnd sender(shared, [](JointHelp* help, JointHelp::Parts) {
-    constexpr timespec kLong = {0, 100'000'000};
-    ::nanosleep(&kLong, nullptr);
+  OtherEnd sender(shared, [](JointHelp* help, JointHelp::Parts taken) {
+    // Until the receiver has waited for a while.
+    iovec* const place = const_cast<iovec*>(help->places(taken).data());
+    while (std::atomic_ref<size_t>(place->iov_len).load() != 0) ::sched_yield();
     help->tell(true);
     for (;;) ::pause();
   });
@@ -389,7 +389,7 @@ TEST_F(JointMessageTest, ASenderThatIsHeldUpSpoilsOneReceive) {
 class MovingPages : public SharedPages {
  public:
   MovingPages() {
-    note_use();
+    note_may_move();
     pages_of_nodes = this;
   }
   ~MovingPages() override { pages_of_nodes = nullptr; }

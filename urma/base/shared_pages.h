@@ -59,9 +59,9 @@ class SharedPages {
   // false: call again, or remove() for the rest.
   virtual bool remove_some(RangeId range, uint64_t budget) = 0;
 
-  // Whether pages were ever shared, or allocated to be: they are moved later without a look at
-  // whether another process's call of the kernel is writing to them. Relaxed: pairs with nothing,
-  // since the end of a registration waits for what had begun before.
+  // Whether pages were ever shared, or allocated to be. Another process must no longer have the
+  // kernel write to memory of this one: what it writes while a page moves back is lost. Relaxed:
+  // pairs with nothing, since the end of a registration waits for what had begun before.
   bool may_move() const { return may_move_.load(std::memory_order_relaxed); }
 
   // Memory for urma_ext_alloc; NULL if there is none.
@@ -70,7 +70,7 @@ class SharedPages {
   virtual bool deallocate(void* memory) = 0;
 
  protected:
-  void note_use() { may_move_.store(true, std::memory_order_relaxed); }
+  void note_may_move() { may_move_.store(true, std::memory_order_relaxed); }
 
  private:
   std::atomic<bool> may_move_{false};

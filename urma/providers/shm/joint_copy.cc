@@ -137,15 +137,19 @@ JointTurn::End JointTurn::end() {
     withdraw();
     end_ = End::kStuck;
   }
+  if (*end_ != End::kWhole) sender_->may_help.store(false, std::memory_order_relaxed);
   return *end_;
 }
 
 JointTurn::End JointTurn::wait() {
-  const uint64_t until = taken() == 0 ? 0 : monotonic_ns() + kPatienceNs;
+  uint64_t until = 0;
   for (uint32_t looks = 0; looks < kMostLooks; ++looks) {
     if (is_through()) return looks < kLooksInTime ? End::kWhole : End::kLast;
     if (looks >= kLeastLooks && monotonic_ns() > until) break;
-    if (looks == kLooksAwake) withdraw();
+    if (looks == kLooksAwake) {
+      withdraw();
+      until = monotonic_ns() + kPatienceNs;
+    }
     // A copy that has begun before was seen, or has ended now; one that begins later moves nothing.
     if (looks >= kLooksAwake && (has_ended(*sender_) || is_stopped(*sender_))) {
       is_through();

@@ -73,12 +73,12 @@ class JointTurn {
   // The next parts to copy; none: the sender has taken the rest.
   std::optional<Window> take();
   // Takes all that is left, and waits until the sender is through with its parts; unwritten() is
-  // then what it has taken, and not written.
+  // then what it has taken, and not written. Unless it is kWhole, that process may help no more:
+  // one that goes on later would find the places of another turn.
   enum class End {
     kWhole,
-    kLast,   // the sender is stopped, or was slow, or has ended: offer nothing more in this ring
-    kStuck,  // as kLast, and it may still be writing: the kernel holds it up, or it breaks the
-             // rules
+    kLast,   // the sender is stopped, or was slow, or has ended
+    kStuck,  // it may still be writing: the kernel holds it up, or it breaks the rules
   };
   End end();
   Window unwritten() const { return window(front_, written_from_); }

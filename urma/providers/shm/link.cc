@@ -92,7 +92,7 @@ void Link::connected(Fd socket) {
     return;
   }
   peer_.pid = credentials.pid;
-  peer_.may_help.store(credentials.uid == ::geteuid(), std::memory_order_relaxed);
+  peer_.may_help.store(is_open_to(credentials.uid), std::memory_order_relaxed);
   peer_.pidfd = connection_->open_peer();
   service_->watch(connection_->fd(), EPOLLIN,
                   [self = shared_from_this()](uint32_t events) { self->on_ready(events); });

@@ -24,7 +24,7 @@ struct PeerProcess {
   Fd pidfd;
   uint32_t slot = 0;                         // where its socket is, as it says itself
   mutable std::atomic<bool> refused{false};  // the kernel has refused once, or is not to be asked
-  // Whether large messages from or to it are copied by both ends. Relaxed: pairs with nothing.
+  // Whether large messages from and to it may be copied by both ends. Relaxed: pairs with nothing.
   mutable std::atomic<bool> may_help{false};
 
   // Whether the kernel can be asked to copy from and to its memory. If not, copies are staged.

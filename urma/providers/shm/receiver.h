@@ -90,7 +90,6 @@ struct IncomingRing : IncomingWay {
   Pull* pull = nullptr;  // of the first message, while it is copied in parts
   std::unique_ptr<Pull> pull_memory;
   uint32_t joint_turns = 0;       // all that were offered
-  bool no_more_turns = false;     // none is offered any more
   uint64_t key = 0;               // of OpenRingRequest
   std::atomic<bool> lends{true};  // what its messages by reference refer to may be read
 };
@@ -135,6 +134,7 @@ class Receiver : public ReceiveEngine<Receiver, IncomingRing> {
                                uint64_t budget, uint64_t* moved) URMA_REQUIRES(lock_);
   std::shared_ptr<StagedCopy> ask_sender(const IncomingRing& ring, uint64_t offset,
                                          uint64_t bytes) const;
+  static IovecList source(const Pull& pull, uint64_t offset, uint64_t bytes);
   static IovecList destination(const Pull& pull, ReceiveEntry* entry, uint64_t bytes);
 
   Transport* const transport_;

@@ -171,19 +171,17 @@ urma_cr_status_t Receiver::pull_stretch(IncomingRing* ring, Pull* pulled, Receiv
     // SegmentTable::end_for_peers.
     std::atomic_thread_fence(std::memory_order_acquire);
     if (stretch.grant->stands()) return URMA_CR_SUCCESS;
+    *moved = 0;
   }
   pulled->mapped = false;
   const uint64_t bytes = stretch.bytes < rest ? stretch.bytes : budget;
-  IovecList from;
-  for (uint32_t i = 0; i < pull.count; ++i) {
-    from.add(pull.pieces[i].addr, pull.pieces[i].len, pull.moved, bytes);
-  }
   if (!ring->process->reachable()) return pull_staged(*ring, pulled, entry, bytes, moved);
   const IovecList into = destination(pull, entry, bytes);
-  const urma_cr_status_t status = worth_help(*ring, pull, into.list())
-                                      ? pull_jointly(ring, pull, into.list().front(), moved)
-                                      : transport_->copy().copy(Direction::kRead, *ring->process,
-                                                                into.list(), from.list(), moved);
+  const urma_cr_status_t status =
+      worth_help(*ring, pull, into.list())
+          ? pull_jointly(ring, pull, into.list().front(), moved)
+          : transport_->copy().copy(Direction::kRead, *ring->process, into.list(),
+                                    source(pull, pull.moved, bytes).list(), moved);
   if (status == URMA_CR_SUCCESS || status == URMA_CR_REM_DATA_POISON ||
       ring->process->reachable()) {
     return status;
@@ -201,9 +199,9 @@ bool Receiver::worth_help(const IncomingRing& ring, const Pull& pull,
   const uint64_t bytes = into.front().iov_len;
   const bool in_parts = bytes % kPartBytes == 0 || pull.moved + bytes == pull.message.length;
   const SharedPages* pages = transport_->pages();
-  return in_parts && !ring.no_more_turns &&
-         ring.process->may_help.load(std::memory_order_relaxed) && pull.landing == nullptr &&
-         transport_->opaque() == nullptr && (pages == nullptr || !pages->may_move());
+  return in_parts && ring.process->may_help.load(std::memory_order_relaxed) &&
+         pull.landing == nullptr && transport_->opaque() == nullptr &&
+         (pages == nullptr || !pages->may_move());
 }
 
 // URMA_CR_REM_DATA_POISON if something may still be written there.
@@ -211,8 +209,6 @@ urma_cr_status_t Receiver::pull_jointly(IncomingRing* ring, const Pull& pull, io
                                         uint64_t* moved) {
   JointTurn turn(ring->ring.joint(), ring->process.get(), ++ring->joint_turns,
                  ring->ring.position(), pull.moved, to);
-  // Unless it ends as it should.
-  ring->no_more_turns = true;
   const auto copy = [&](const JointTurn::Window& part) URMA_NO_THREAD_SAFETY_ANALYSIS {
     return pull_alone(*ring, pull, pull.moved + part.offset,
                       {static_cast<char*>(to.iov_base) + part.offset, part.bytes});
@@ -220,13 +216,7 @@ urma_cr_status_t Receiver::pull_jointly(IncomingRing* ring, const Pull& pull, io
   urma_cr_status_t status = URMA_CR_SUCCESS;
   std::optional<JointTurn::Window> part;
   while (status == URMA_CR_SUCCESS && (part = turn.take())) status = copy(*part);
-  const JointTurn::End end = turn.end();
-  if (end == JointTurn::End::kWhole) {
-    ring->no_more_turns = false;
-  } else {
-    ring->process->may_help.store(false, std::memory_order_relaxed);
-  }
-  if (end == JointTurn::End::kStuck) return URMA_CR_REM_DATA_POISON;
+  if (turn.end() == JointTurn::End::kStuck) return URMA_CR_REM_DATA_POISON;
   if (status == URMA_CR_SUCCESS) status = copy(turn.unwritten());
   if (status == URMA_CR_SUCCESS) *moved = to.iov_len;
   return status;
@@ -236,13 +226,9 @@ urma_cr_status_t Receiver::pull_jointly(IncomingRing* ring, const Pull& pull, io
 urma_cr_status_t Receiver::pull_alone(const IncomingRing& ring, const Pull& pull, uint64_t offset,
                                       iovec to) {
   while (to.iov_len != 0) {
-    IovecList from;
-    for (uint32_t i = 0; i < pull.count; ++i) {
-      from.add(pull.pieces[i].addr, pull.pieces[i].len, offset, to.iov_len);
-    }
     uint64_t moved = 0;
-    const urma_cr_status_t status =
-        transport_->copy().copy(Direction::kRead, *ring.process, {&to, 1}, from.list(), &moved);
+    const urma_cr_status_t status = transport_->copy().copy(
+        Direction::kRead, *ring.process, {&to, 1}, source(pull, offset, to.iov_len).list(), &moved);
     if (status != URMA_CR_SUCCESS) return status;
     offset += moved;
     to = {static_cast<char*>(to.iov_base) + moved, to.iov_len - moved};
@@ -279,6 +265,15 @@ std::shared_ptr<StagedCopy> Receiver::ask_sender(const IncomingRing& ring, uint6
     ask_for_part(transport, slot, request, copy);
   });
   return copy;
+}
+
+// Where `bytes` bytes of the message lie.
+IovecList Receiver::source(const Pull& pull, uint64_t offset, uint64_t bytes) {
+  IovecList from;
+  for (uint32_t i = 0; i < pull.count; ++i) {
+    from.add(pull.pieces[i].addr, pull.pieces[i].len, offset, bytes);
+  }
+  return from;
 }
 
 // Where the next `bytes` bytes of the message go.

@@ -59,7 +59,7 @@ enum class Copies : uint32_t {
   kStaged = 2,  // the sender's service thread has to help
 };
 
-// Written by the consumer. One cache line of its own; the answers of failed messages after it.
+// Written by the consumer. One cache line of its own.
 struct alignas(kCacheLine) RingAnswers {
   std::atomic<uint64_t> consumed;  // slots that the producer may use again
   std::atomic<uint32_t> closed;    // a urma_cr_status_t: everything further ends with it
@@ -113,6 +113,7 @@ class RingLayout {
   RingRequests& requests() const { return *reinterpret_cast<RingRequests*>(&answers() + 1); }
   JointCopy& joint() const { return *reinterpret_cast<JointCopy*>(&requests() + 1); }
   std::atomic<uint8_t>& answer(uint64_t position) const {
+    // One for each slot, written by the consumer for messages that failed.
     char* first = reinterpret_cast<char*>(&joint() + 1);
     return *reinterpret_cast<std::atomic<uint8_t>*>(first + (position & (slots_ - 1)));
   }
