@@ -130,7 +130,7 @@ class SendEnd {
 // Runs a ping-pong of `End` in both processes; reports `share` of the round trip as one figure.
 template <typename End>
 Measure ping_pong(const std::string& name, SessionOptions options, Batches batches, int share,
-                  const std::string& beside = "line") {
+                  const std::vector<std::string>& beside = {"line"}) {
   return {name,
           {name},
           [=](Channel& peer) -> Outcome {
@@ -150,7 +150,7 @@ Measure ping_pong(const std::string& name, SessionOptions options, Batches batch
             end.finish();
             peer.sync();
           },
-          {beside}};
+          beside};
 }
 
 // ------------------------------------------------------------------------------------------------
@@ -242,10 +242,8 @@ Measure one_sided(const std::string& name, void (*prepare)(OneSided&),
           {beside}};
 }
 
-}  // namespace
-
-std::vector<Measure> latency_measures() {
-  constexpr SessionOptions kRc = {.mode = URMA_TM_RC};
+// Over the network, and over the bonded device.
+std::vector<Measure> network_measures() {
   constexpr SessionOptions kNet = {.device = kNetwork};
   constexpr SessionOptions kNear = {.device = kBonded};
   constexpr SessionOptions kFar = {.device = kBonded, .apart = true};
@@ -253,15 +251,7 @@ std::vector<Measure> latency_measures() {
   const std::string tcp = "TCP round trip";
   const std::string asleep = "TCP round trip, asleep";
   return {
-      ping_pong<WriteEnd>("write latency, RM", {}, kRoundTrips, 2),
-      ping_pong<WriteEnd>("write latency, RC", kRc, kRoundTrips, 2),
-      ping_pong<SendEnd>("send latency, RM", {}, kRoundTrips, 2),
-      ping_pong<SendEnd>("send latency, RC", kRc, kRoundTrips, 2),
-      one_sided("fetch-add latency", prepare_add, check_add),
-      one_sided("compare-and-swap latency", prepare_swap, check_swap),
-      one_sided("read latency", prepare_read, check_read),
-      ping_pong<SendEnd>("event round trip", {.events = true}, kWakeUps, 1, "eventfd"),
-      ping_pong<SendEnd>("net send latency", kNet, kRoundTrips, 2, tcp),
+      ping_pong<SendEnd>("net send latency", kNet, kRoundTrips, 2, {tcp}),
       one_sided("net write latency", prepare_write, check_nothing, kNet, kPolling, tcp),
       one_sided("net read latency", prepare_read, check_read, kNet, kPolling, tcp),
       one_sided("net fetch-add latency", prepare_add, check_add, kNet, kPolling, tcp),
@@ -271,16 +261,38 @@ std::vector<Measure> latency_measures() {
                 asleep),
       one_sided("net fetch-add latency, asleep", prepare_add, check_add, kNet, Target::kAsleep,
                 asleep),
-      ping_pong<WriteEnd>("bond write latency", kNear, kRoundTrips, 2, "write latency, RM"),
-      ping_pong<SendEnd>("bond send latency", kNear, kRoundTrips, 2, "send latency, RM"),
+      ping_pong<WriteEnd>("bond write latency", kNear, kRoundTrips, 2, {"write latency, RM"}),
+      ping_pong<SendEnd>("bond send latency", kNear, kRoundTrips, 2, {"send latency, RM"}),
       one_sided("bond fetch-add latency", prepare_add, check_add, kNear, Target::kAsleep,
                 "fetch-add latency"),
-      ping_pong<SendEnd>("bond send latency, far", kFar, kRoundTrips, 2, "net send latency"),
+      ping_pong<SendEnd>("bond send latency, far", kFar, kRoundTrips, 2, {"net send latency"}),
       one_sided("bond write latency, far", prepare_write, check_nothing, kFar, kPolling,
                 "net write latency"),
       one_sided("bond fetch-add latency, far", prepare_add, check_add, kFar, kPolling,
                 "net fetch-add latency"),
   };
+}
+
+}  // namespace
+
+std::vector<Measure> latency_measures(bool lock_free) {
+  const SessionOptions rm = {.lock_free = lock_free};
+  const SessionOptions rc = {.mode = URMA_TM_RC, .lock_free = lock_free};
+  const SessionOptions events = {.events = true, .lock_free = lock_free};
+  std::vector<Measure> measures = {
+      ping_pong<WriteEnd>("write latency, RM", rm, kRoundTrips, 2),
+      ping_pong<WriteEnd>("write latency, RC", rc, kRoundTrips, 2),
+      ping_pong<SendEnd>("send latency, RM", rm, kRoundTrips, 2, {"line", "write latency, RM"}),
+      ping_pong<SendEnd>("send latency, RC", rc, kRoundTrips, 2),
+      one_sided("fetch-add latency", prepare_add, check_add, rm),
+      one_sided("compare-and-swap latency", prepare_swap, check_swap, rm),
+      one_sided("read latency", prepare_read, check_read, rm),
+      ping_pong<SendEnd>("event round trip", events, kWakeUps, 1, {"eventfd"}),
+  };
+  if (!lock_free) {
+    for (Measure& measure : network_measures()) measures.push_back(std::move(measure));
+  }
+  return measures;
 }
 
 }  // namespace bench

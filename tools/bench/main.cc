@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// urma_bench [--rounds N] [--cores A,B] [--json] [--list] [FILTER]: measures the library, and in
-// the same minutes the machine, and prints both in one table. See docs/reference/performance.md.
+// urma_bench [--rounds N] [--cores A,B] [--json] [--list] [--ordinary] [FILTER]: measures the
+// library, and in the same minutes the machine, and prints both in one table. See
+// docs/reference/performance.md.
 
 #include <cstdio>
 #include <cstdlib>
@@ -20,10 +21,11 @@ namespace bench {
 namespace {
 
 constexpr const char* kUsage =
-    "usage: urma_bench [--rounds N] [--cores A,B] [--json] [--list] [FILTER]\n"
+    "usage: urma_bench [--rounds N] [--cores A,B] [--json] [--list] [--ordinary] [FILTER]\n"
     "  --rounds N   rounds of all measurements, of which medians are taken (5)\n"
     "  --cores A,B  cores for the two processes (the first two that may be used)\n"
     "  --json       print JSON instead of a table\n"
+    "  --ordinary   measure nothing with lock_free queues\n"
     "  --list       print the names of the measurements, and measure nothing\n"
     "  FILTER       only measurements with FILTER in their name\n";
 
@@ -32,6 +34,7 @@ struct Options {
   std::optional<Cores> cores;
   bool json = false;
   bool list = false;
+  bool ordinary = false;
   std::string filter;
 };
 
@@ -50,6 +53,8 @@ std::optional<Options> parse(int argc, char** argv) {
       options.json = true;
     } else if (argument == "--list") {
       options.list = true;
+    } else if (argument == "--ordinary") {
+      options.ordinary = true;
     } else if (argument[0] != '-' && options.filter.empty()) {
       options.filter = argument;
     } else {
@@ -62,22 +67,34 @@ std::optional<Options> parse(int argc, char** argv) {
 // What others are measured beside, by name.
 std::map<std::string, Measure> comparable_measures() {
   std::map<std::string, Measure> comparable;
-  for (const auto list : {limit_measures, page_measures, socket_measures, latency_measures}) {
-    for (Measure& measure : list()) comparable.emplace(measure.name, std::move(measure));
+  for (const auto& list : {limit_measures(), page_measures(), socket_measures(), thread_measures(),
+                           latency_measures(/*lock_free=*/false)}) {
+    for (const Measure& measure : list) comparable.emplace(measure.name, measure);
   }
   return comparable;
+}
+
+// Those that are measured with lock_free queues too, by name.
+std::map<std::string, Measure> lock_free_measures() {
+  std::map<std::string, Measure> found;
+  for (const auto list : {latency_measures, rate_measures, scale_measures}) {
+    for (Measure& measure : list(/*lock_free=*/true)) found.emplace(measure.name, measure);
+  }
+  return found;
 }
 
 std::vector<Measure> select(const std::string& filter,
                             const std::map<std::string, Measure>& comparable) {
   std::vector<Measure> selected;
-  for (const auto list : {latency_measures, rate_measures, sharing_measures, scale_measures}) {
-    for (Measure& measure : list()) {
+  for (const auto& list :
+       {latency_measures(/*lock_free=*/false), rate_measures(/*lock_free=*/false),
+        sharing_measures(), scale_measures(/*lock_free=*/false)}) {
+    for (const Measure& measure : list) {
       for (const std::string& name : measure.beside) {
         require(comparable.contains(name),
                 measure.name + " is compared with no measurement, " + name);
       }
-      if (measure.name.find(filter) != std::string::npos) selected.push_back(std::move(measure));
+      if (measure.name.find(filter) != std::string::npos) selected.push_back(measure);
     }
   }
   require(!selected.empty(), "no measurement has '" + filter + "' in its name");
@@ -89,11 +106,17 @@ bool failed(const Measure& measure, const Results& results) {
   return found != results.end() && !found->second.error.empty();
 }
 
+// The figures of one run.
+Outcome run_once(const Measure& measure, Cores cores) {
+  Outcome outcome = run(measure, cores);
+  require(outcome.values.size() == measure.figures.size(), "a figure is missing");
+  return outcome;
+}
+
 void measure_once(const Measure& measure, Cores cores, Results& results,
                   const std::map<std::string, double>& others) {
   try {
-    const Outcome outcome = run(measure, cores);
-    require(outcome.values.size() == measure.figures.size(), "a figure is missing");
+    const Outcome outcome = run_once(measure, cores);
     std::map<std::string, double> beside = others;
     for (size_t i = 0; i < measure.figures.size(); i++) {
       beside[measure.figures[i]] = outcome.values[i];
@@ -106,6 +129,20 @@ void measure_once(const Measure& measure, Cores cores, Results& results,
     }
   } catch (const std::exception& error) {
     for (const std::string& figure : measure.figures) results[figure].error = error.what();
+  }
+}
+
+// `measure`: as it is with lock_free queues.
+void measure_lock_free(const Measure& measure, Cores cores, Results& results) {
+  try {
+    const Outcome outcome = run_once(measure, cores);
+    for (size_t i = 0; i < measure.figures.size(); i++) {
+      results[measure.figures[i]].lock_free.push_back(outcome.values[i]);
+    }
+  } catch (const std::exception& error) {
+    for (const std::string& figure : measure.figures) {
+      results[figure].error = std::string("with lock_free queues: ") + error.what();
+    }
   }
 }
 
@@ -135,6 +172,8 @@ int measure_all(const Options& options) {
   const Cores cores = options.cores ? *options.cores : pick_cores();
   const std::map<std::string, Measure> comparable = comparable_measures();
   const std::vector<Measure> measures = select(options.filter, comparable);
+  const std::map<std::string, Measure> lock_free =
+      options.ordinary ? std::map<std::string, Measure>() : lock_free_measures();
   if (!options.json) print_machine(cores, options.rounds);
   std::fflush(stdout);  // a child would print it again
   Results results;
@@ -143,6 +182,8 @@ int measure_all(const Options& options) {
     for (const Measure& measure : measures) {
       if (failed(measure, results)) continue;  // it would fail again
       measure_once(measure, cores, results, measure_beside(measure, cores, results, comparable));
+      const auto twin = lock_free.find(measure.name);
+      if (twin != lock_free.end()) measure_lock_free(twin->second, cores, results);
     }
   }
   if (options.json) {

@@ -34,21 +34,28 @@ struct Measure {
 std::vector<Measure> limit_measures();   // a line, a ring, eventfds, memcpy
 std::vector<Measure> page_measures();    // pages that change between private and shared
 std::vector<Measure> socket_measures();  // TCP
+std::vector<Measure> thread_measures();  // rings of several threads
 
-// The library's speed on it.
-std::vector<Measure> latency_measures();
-std::vector<Measure> rate_measures();
-std::vector<Measure> sharing_measures();
-std::vector<Measure> scale_measures();
+// The library's speed on it. With lock_free queues there is less: nothing over a network or the
+// bonded device, where it would change little, and no queue that threads share.
+std::vector<Measure> latency_measures(bool lock_free);
+std::vector<Measure> rate_measures(bool lock_free);
+std::vector<Measure> scale_measures(bool lock_free);
+std::vector<Measure> sharing_measures();  // uses no queue
 
 // The rows of scale_measures() depend on how many cores there are. Each figure is compared with
-// another one of the same measurement.
+// another one of the same measurement; if `gain` is not empty, with that one times what the machine
+// gains: a figure of thread_measures() beside the one for one thread.
 struct ScaleRow {
   std::string figure;
   std::string title;
   std::string beside;
+  double target_ratio = 0;
+  std::string gain = {};
+  std::string gain_beside = {};
 };
 std::vector<ScaleRow> scale_rows();
+std::vector<ScaleRow> ring_rows();  // of thread_measures()
 // Powers of two, up to the cores that this process may use.
 std::vector<size_t> thread_counts();
 

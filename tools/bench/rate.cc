@@ -125,11 +125,12 @@ void take_messages(Channel& peer, const SessionOptions& options) {
   peer.sync();
 }
 
-Measure send_rate(const std::string& name, Outcome (*send)(Channel&, const SessionOptions&)) {
+Measure send_rate(const std::string& name, Outcome (*send)(Channel&, const SessionOptions&),
+                  const SessionOptions& options) {
   return {name,
           {name},
-          [send](Channel& peer) { return send(peer, {}); },
-          [](Channel& peer) { take_messages(peer, {}); },
+          [=](Channel& peer) { return send(peer, options); },
+          [=](Channel& peer) { take_messages(peer, options); },
           {"ring"}};
 }
 
@@ -156,8 +157,14 @@ uint64_t& word_at(const Session& session, size_t offset) {
   return *reinterpret_cast<uint64_t*>(session.at(offset));
 }
 
-Outcome send_large(Channel& peer, uint32_t bytes, const char* device) {
-  const Session session(peer, {.bytes = (kLargeReceives + 1) * size_t{bytes}, .device = device});
+// With memory for messages of `bytes` bytes.
+SessionOptions with_room(SessionOptions options, uint32_t bytes) {
+  options.bytes = (kLargeReceives + 1) * size_t{bytes};
+  return options;
+}
+
+Outcome send_large(Channel& peer, uint32_t bytes, const SessionOptions& options) {
+  const Session session(peer, with_room(options, bytes));
   const size_t at = kLargeReceives * size_t{bytes};
   word_at(session, at) = word_at(session, at + bytes - sizeof(uint64_t)) = kMark;
   urma_sge_t from = session.here(at, bytes);
@@ -183,8 +190,8 @@ void post_large(const Session& session, uint64_t i, uint32_t bytes) {
   session.post_receives(&wr);
 }
 
-void take_large(Channel& peer, uint32_t bytes, const char* device) {
-  const Session session(peer, {.bytes = (kLargeReceives + 1) * size_t{bytes}, .device = device});
+void take_large(Channel& peer, uint32_t bytes, const SessionOptions& options) {
+  const Session session(peer, with_room(options, bytes));
   for (uint64_t i = 0; i < kLargeReceives; i++) post_large(session, i, bytes);
   peer.sync();
   const auto step = [&](uint64_t i) {
@@ -203,11 +210,11 @@ void take_large(Channel& peer, uint32_t bytes, const char* device) {
 }
 
 Measure large_send(const std::string& name, uint32_t bytes, const std::string& beside,
-                   const char* device = nullptr) {
+                   const SessionOptions& options) {
   return {name,
           {name},
-          [=](Channel& peer) { return send_large(peer, bytes, device); },
-          [=](Channel& peer) { take_large(peer, bytes, device); },
+          [=](Channel& peer) { return send_large(peer, bytes, options); },
+          [=](Channel& peer) { take_large(peer, bytes, options); },
           {beside}};
 }
 
@@ -225,13 +232,15 @@ struct Access {
   uint32_t slots;
   uint32_t period;
   std::string beside;
+  bool lock_free;
   // The half that the other side uses lies before the own one.
   size_t memory() const { return 2 * slots * std::max<size_t>(bytes, kLine); }
+  SessionOptions options() const { return {.lock_free = lock_free, .bytes = memory()}; }
 };
 
 // Returns the time of one request.
 Outcome run_access(Channel& peer, const Access& access) {
-  const Session session(peer, {.bytes = access.memory()});
+  const Session session(peer, access.options());
   urma_sge_t here = session.here(access.memory() / 2, access.bytes);
   urma_sge_t there = session.there(0, access.bytes);
   urma_jfs_wr_t wr = {};
@@ -267,7 +276,7 @@ Measure access_measure(const Access& access, double unit) {
             return outcome;
           },
           [=](Channel& peer) {
-            const Session session(peer, {.bytes = access.memory()});
+            const Session session(peer, access.options());
             peer.sync();
           },
           {access.beside}};
@@ -306,30 +315,46 @@ Measure network_writes(const std::string& name, uint32_t bytes, const std::strin
 
 // One at a time, between the same two buffers, as memcpy is measured.
 Measure large_access(const std::string& name, urma_opcode_t opcode, uint32_t bytes,
-                     const std::string& beside) {
-  return access_measure({name, opcode, large_batches(bytes), bytes, 1, 1, beside}, bytes);
+                     const std::string& beside, bool lock_free) {
+  return access_measure({name, opcode, large_batches(bytes), bytes, 1, 1, beside, lock_free},
+                        bytes);
+}
+
+std::vector<Measure> network_measures() {
+  constexpr SessionOptions kNet = {.device = kNetwork};
+  return {
+      network_rates(),
+      network_writes("net write bandwidth, 64 KiB", 64 << 10, "TCP, 64 KiB"),
+      network_writes("net write bandwidth, 1 MiB", 1 << 20, "TCP, 1 MiB"),
+      large_send("net send bandwidth, 64 KiB", 64 << 10, "TCP, 64 KiB", kNet),
+      large_send("net send bandwidth, 1 MiB", 1 << 20, "TCP, 1 MiB", kNet),
+  };
 }
 
 }  // namespace
 
-std::vector<Measure> rate_measures() {
-  return {
-      send_rate("send rate", send_messages),
-      send_rate("send rate, chains", send_chains),
-      access_measure(
-          {"write rate", URMA_OPC_WRITE, kMessages, kBytes, Poster::kSlots, kPeriod, "ring"}, 1),
-      large_access("write bandwidth, 64 KiB", URMA_OPC_WRITE, 64 << 10, "memcpy of 64 KiB"),
-      large_access("write bandwidth, 1 MiB", URMA_OPC_WRITE, 1 << 20, "memcpy of 1 MiB"),
-      large_access("read bandwidth, 64 KiB", URMA_OPC_READ, 64 << 10, "memcpy of 64 KiB"),
-      large_access("read bandwidth, 1 MiB", URMA_OPC_READ, 1 << 20, "memcpy of 1 MiB"),
-      large_send("send bandwidth, 64 KiB", 64 << 10, "memcpy of 64 KiB"),
-      large_send("send bandwidth, 1 MiB", 1 << 20, "memcpy of 1 MiB"),
-      network_rates(),
-      network_writes("net write bandwidth, 64 KiB", 64 << 10, "TCP, 64 KiB"),
-      network_writes("net write bandwidth, 1 MiB", 1 << 20, "TCP, 1 MiB"),
-      large_send("net send bandwidth, 64 KiB", 64 << 10, "TCP, 64 KiB", kNetwork),
-      large_send("net send bandwidth, 1 MiB", 1 << 20, "TCP, 1 MiB", kNetwork),
+std::vector<Measure> rate_measures(bool lock_free) {
+  const SessionOptions options = {.lock_free = lock_free};
+  std::vector<Measure> measures = {
+      send_rate("send rate", send_messages, options),
+      send_rate("send rate, chains", send_chains, options),
+      access_measure({"write rate", URMA_OPC_WRITE, kMessages, kBytes, Poster::kSlots, kPeriod,
+                      "ring", lock_free},
+                     1),
   };
+  for (const auto& [bytes, text] : {std::pair{64 << 10, "64 KiB"}, std::pair{1 << 20, "1 MiB"}}) {
+    const std::string size = text;
+    const std::string beside = "memcpy of " + size;
+    measures.push_back(
+        large_access("write bandwidth, " + size, URMA_OPC_WRITE, bytes, beside, lock_free));
+    measures.push_back(
+        large_access("read bandwidth, " + size, URMA_OPC_READ, bytes, beside, lock_free));
+    measures.push_back(large_send("send bandwidth, " + size, bytes, beside, options));
+  }
+  if (!lock_free) {
+    for (Measure& measure : network_measures()) measures.push_back(std::move(measure));
+  }
+  return measures;
 }
 
 }  // namespace bench

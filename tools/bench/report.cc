@@ -33,6 +33,9 @@ struct Row {
   std::vector<std::string> limits = {};
   double target_ratio = 0;
   double target_ns = 0;
+  // If not empty, limits are multiplied by one of these figures divided by the other.
+  std::string gain = {};
+  std::string gain_beside = {};
 };
 
 std::vector<Row> fixed_rows() {
@@ -58,11 +61,12 @@ std::vector<Row> fixed_rows() {
       {"send latency, RC", "send 8 B, RC", Unit::kTime, {"line latency"}, 1.30},
       {"fetch-add latency", "fetch-add 8 B", Unit::kTime, {"line latency"}, 0.27},
       {"compare-and-swap latency", "compare-and-swap 8 B", Unit::kTime, {"line latency"}, 0.27},
+      {"send latency, RM", "send 8 B beside write 8 B", Unit::kTime, {"write latency, RM"}, 1.25},
       {"event round trip",
        "send 8 B, round trip, both asleep",
        Unit::kTime,
        {"eventfd round trip"},
-       1.25},
+       1.10},
       {"share 1 GiB",
        "share 1 GiB in place",
        Unit::kTime,
@@ -83,7 +87,7 @@ std::vector<Row> fixed_rows() {
       {"write bandwidth, 1 MiB", "writes of 1 MiB", Unit::kBytes, {"memcpy of 1 MiB"}, 0.95},
       {"read bandwidth, 64 KiB", "reads of 64 KiB", Unit::kBytes, {"memcpy of 64 KiB"}, 0.95},
       {"read bandwidth, 1 MiB", "reads of 1 MiB", Unit::kBytes, {"memcpy of 1 MiB"}, 0.95},
-      {"send bandwidth, 64 KiB", "sends of 64 KiB", Unit::kBytes, {"memcpy of 64 KiB"}, 0.80},
+      {"send bandwidth, 64 KiB", "sends of 64 KiB", Unit::kBytes, {"memcpy of 64 KiB"}, 0.85},
       {"send bandwidth, 1 MiB", "sends of 1 MiB", Unit::kBytes, {"memcpy of 1 MiB"}, 0.80},
   };
 }
@@ -138,8 +142,18 @@ const std::vector<Row>& rows() {
     std::vector<Row> all = fixed_rows();
     for (Row& row : network_rows()) all.push_back(std::move(row));
     for (Row& row : bond_rows()) all.push_back(std::move(row));
+    for (const ScaleRow& row : ring_rows()) {
+      all.push_back({row.figure, row.title, Unit::kMessages});
+    }
     for (const ScaleRow& row : scale_rows()) {
-      all.push_back({row.figure, row.title, Unit::kMessages, {row.beside}});
+      all.push_back({row.figure,
+                     row.title,
+                     Unit::kMessages,
+                     {row.beside},
+                     row.target_ratio,
+                     0,
+                     row.gain,
+                     row.gain_beside});
     }
     return all;
   }();
@@ -167,23 +181,40 @@ struct Limit {
   double ratio;  // of our figure to the one beside it
 };
 
-std::optional<Limit> compare(const Samples& samples, const std::string& name) {
+std::optional<double> figure_of(const std::map<std::string, double>& figures,
+                                const std::string& name) {
+  const auto found = figures.find(name);
+  return found == figures.end() ? std::nullopt : std::optional(found->second);
+}
+
+// The figure to compare with in one round.
+std::optional<double> limit_of(const std::map<std::string, double>& figures, const Row& row,
+                               const std::string& name) {
+  const std::optional<double> limit = figure_of(figures, name);
+  if (row.gain.empty() || !limit) return limit;
+  const std::optional<double> more = figure_of(figures, row.gain);
+  const std::optional<double> one = figure_of(figures, row.gain_beside);
+  return more && one ? std::optional(*limit * *more / *one) : std::nullopt;
+}
+
+std::optional<Limit> compare(const Samples& samples, const Row& row, const std::string& name) {
   std::vector<double> values, ratios;
   for (size_t i = 0; i < samples.values.size(); i++) {
-    const auto found = samples.beside[i].find(name);
-    if (found == samples.beside[i].end()) continue;
-    values.push_back(found->second);
-    ratios.push_back(samples.values[i] / found->second);
+    const std::optional<double> limit = limit_of(samples.beside[i], row, name);
+    if (!limit) continue;
+    values.push_back(*limit);
+    ratios.push_back(samples.values[i] / *limit);
   }
   if (values.empty()) return std::nullopt;
-  return Limit{name, median(values), median(ratios)};
+  return Limit{row.gain.empty() ? name : name + ", times the gain of rings", median(values),
+               median(ratios)};
 }
 
 // Of several bare alternatives the fastest one counts.
 std::optional<Limit> find_limit(const Samples& samples, const Row& row) {
   std::optional<Limit> best;
   for (const std::string& name : row.limits) {
-    std::optional<Limit> limit = compare(samples, name);
+    std::optional<Limit> limit = compare(samples, row, name);
     if (limit && (!best || limit->value < best->value)) best = std::move(limit);
   }
   return best;
@@ -195,6 +226,7 @@ struct Line {
   std::string error;  // if not empty: why there is no figure
   std::string note;   // see Outcome::note
   double ours = 0;
+  std::optional<double> lock_free = {};
   std::optional<Limit> limit = {};
   std::optional<bool> reached = {};  // nothing if there is no target, or no figure to judge
 
@@ -212,7 +244,9 @@ std::optional<bool> judge(const Row& row, double ours, const std::optional<Limit
 Line make_line(const Results& results, const Row& row) {
   const Samples& samples = results.at(row.figure);
   if (!samples.error.empty()) return {&row, samples.error, {}};
-  Line line = {&row, {}, samples.note, median(samples.values), find_limit(samples, row)};
+  Line line = {&row, {}, samples.note, median(samples.values)};
+  if (!samples.lock_free.empty()) line.lock_free = median(samples.lock_free);
+  line.limit = find_limit(samples, row);
   line.reached = judge(row, line.ours, line.limit);
   return line;
 }
@@ -225,7 +259,7 @@ std::vector<Line> make_lines(const Results& results) {
   return lines;
 }
 
-using Cells = std::array<std::string, 6>;
+using Cells = std::array<std::string, 7>;
 
 std::string show_target(const Row& row) {
   if (row.target_ns > 0) return "<= " + show(row.target_ns, Unit::kTime);
@@ -243,13 +277,14 @@ std::string verdict(const Line& line) {
 Cells make_cells(const Line& line) {
   const Row& row = *line.row;
   if (!line.error.empty()) return {row.title, "not measured: " + line.error};
-  if (line.bare()) return {row.title, "", show(line.ours, row.unit), "", "", ""};
-  Cells cells = {row.title, show(line.ours, row.unit), "", "", show_target(row), verdict(line)};
+  if (line.bare()) return {row.title, "", "", show(line.ours, row.unit), "", "", ""};
+  Cells cells = {row.title, show(line.ours, row.unit), "", "", "", show_target(row), verdict(line)};
+  if (line.lock_free) cells[2] = show(*line.lock_free, row.unit);
   if (line.limit) {
-    cells[2] = show(line.limit->value, row.unit) + ", " + line.limit->name;
-    cells[3] = format("%.2f", line.limit->ratio);
+    cells[3] = show(line.limit->value, row.unit) + ", " + line.limit->name;
+    cells[4] = format("%.2f", line.limit->ratio);
   } else if (!row.limits.empty()) {
-    cells[2] = "not measured";
+    cells[3] = "not measured";
   }
   return cells;
 }
@@ -268,11 +303,14 @@ const char* unit_name(Unit unit) {
 
 nlohmann::ordered_json make_json(const Line& line) {
   const Row& row = *line.row;
-  nlohmann::ordered_json json = {
-      {"title", row.title},         {"unit", unit_name(row.unit)}, {"bare", line.bare()},
-      {"error", line.error},        {"note", line.note},           {"ours", line.ours},
-      {"limit", nullptr},           {"limit_name", nullptr},       {"ratio", nullptr},
-      {"target", row.target_ratio}, {"target_ns", row.target_ns},  {"reached", nullptr}};
+  nlohmann::ordered_json json = {{"title", row.title},         {"unit", unit_name(row.unit)},
+                                 {"bare", line.bare()},        {"error", line.error},
+                                 {"note", line.note},          {"ours", line.ours},
+                                 {"lock_free", nullptr},       {"limit", nullptr},
+                                 {"limit_name", nullptr},      {"ratio", nullptr},
+                                 {"target", row.target_ratio}, {"target_ns", row.target_ns},
+                                 {"reached", nullptr}};
+  if (line.lock_free) json["lock_free"] = *line.lock_free;
   if (line.limit) {
     json["limit"] = line.limit->value;
     json["limit_name"] = line.limit->name;
@@ -282,7 +320,7 @@ nlohmann::ordered_json make_json(const Line& line) {
   return json;
 }
 
-void print_cells(const Cells& cells, const std::array<size_t, 6>& widths) {
+void print_cells(const Cells& cells, const std::array<size_t, 7>& widths) {
   for (size_t i = 0; i < cells.size(); i++) {
     std::printf("| %-*s ", static_cast<int>(widths[i]), cells[i].c_str());
   }
@@ -318,9 +356,9 @@ void print_machine(Cores cores, int rounds) {
 }
 
 void print_table(const Results& results) {
-  std::vector<Cells> table = {{"figure", "ours", "limit", "ratio", "target", "ok?"}};
+  std::vector<Cells> table = {{"figure", "ours", "lock_free", "limit", "ratio", "target", "ok?"}};
   for (const Line& line : make_lines(results)) table.push_back(make_cells(line));
-  std::array<size_t, 6> widths = {};
+  std::array<size_t, 7> widths = {};
   for (const Cells& cells : table) {
     for (size_t i = 0; i < widths.size(); i++) widths[i] = std::max(widths[i], cells[i].size());
   }

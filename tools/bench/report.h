@@ -15,6 +15,7 @@ namespace bench {
 // The results for one figure, over the rounds.
 struct Samples {
   std::vector<double> values;
+  std::vector<double> lock_free;                      // the same with lock_free queues
   std::vector<std::map<std::string, double>> beside;  // for each value, the figures beside it
   std::string note;                                   // see Outcome::note
   std::string error;                                  // if not empty: why it could not be measured

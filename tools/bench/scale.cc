@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "tools/bench/measure.h"
+#include "tools/bench/ring.h"
 #include "tools/bench/session.h"
 #include "tools/bench/timing.h"
 
@@ -26,11 +28,13 @@ namespace {
 
 constexpr uint32_t kBytes = 8;
 constexpr uint32_t kChain = 16;
-constexpr size_t kLine = 64;
 constexpr size_t kMaxThreads = 32;
 constexpr size_t kMaxFigures = 6;
-constexpr uint32_t kQueueCounts[] = {1, 8, 64, 512};
+constexpr uint32_t kMostQueues = 512;
+constexpr uint32_t kQueueCounts[] = {1, 8, 64, kMostQueues};
 constexpr uint64_t kChains = 20000;  // of each thread
+constexpr double kManyTarget = 0.7;  // of the rate of one jetty
+constexpr uint64_t kRingChains = 10 * kChains;
 constexpr int kRepeats = 5;
 
 // Before this process is pinned to one of them.
@@ -50,22 +54,20 @@ const std::vector<int>& allowed_cores() {
 using Jfc = Handle<urma_jfc_t, urma_delete_jfc>;
 using Jetty = Handle<urma_jetty_t, urma_delete_jetty>;
 
-// Like the session's, either lock_free or for several threads.
-Jfc make_jfc(const Session& session, uint32_t depth, bool lock_free) {
+// Like the session's.
+Jfc make_jfc(const Session& session, uint32_t depth) {
   urma_jfc_cfg_t cfg = session.sent()->jfc_cfg;
   cfg.depth = depth;
-  cfg.flag.bs.lock_free = lock_free;
   Jfc jfc(urma_create_jfc(session.jetty()->urma_ctx, &cfg));
   require(jfc != nullptr, "urma_create_jfc");
   return jfc;
 }
 
-Jetty make_jetty(const Session& session, urma_jfc_t* jfc, uint32_t depth, bool lock_free) {
+Jetty make_jetty(const Session& session, urma_jfc_t* jfc, uint32_t depth) {
   urma_jetty_cfg_t cfg = session.jetty()->jetty_cfg;
   cfg.id = 0;
   cfg.jfs_cfg.jfc = jfc;
   cfg.jfs_cfg.depth = depth;
-  cfg.jfs_cfg.flag.bs.lock_free = lock_free;
   Jetty jetty(urma_create_jetty(session.jetty()->urma_ctx, &cfg));
   require(jetty != nullptr, "urma_create_jetty");
   return jetty;
@@ -133,64 +135,94 @@ double time_threads(size_t threads, const Work& work) {
   return time;
 }
 
+// Chains of 16 per second times 16: `threads` threads, each of which calls `work` with its number
+// for `chains` of them.
+template <typename Work>
+double rate_of(size_t threads, uint64_t chains, const Work& work) {
+  std::vector<double> times;
+  times.reserve(kRepeats);
+  for (int repeat = 0; repeat < kRepeats; repeat++) times.push_back(time_threads(threads, work));
+  return static_cast<double>(threads * chains * kChain) * 1e9 / median(std::move(times));
+}
+
+// Each thread fills and empties a ring of its own.
+double ring_rate(size_t threads) {
+  std::vector<std::unique_ptr<RingMemory>> rings;
+  for (size_t i = 0; i < threads; i++) rings.push_back(std::make_unique<RingMemory>());
+  return rate_of(threads, kRingChains, [&](size_t thread) {
+    std::memset(static_cast<void*>(rings[thread].get()), 0, sizeof(RingMemory));
+    Producer out(*rings[thread]);
+    Consumer in(*rings[thread]);
+    for (uint64_t i = 0; i < kRingChains; i++) {
+      for (uint64_t k = 0; k < kChain; k++) out.push(i + k);
+      for (uint64_t k = 0; k < kChain; k++) {
+        if (in.pop() != i + k) throw Failure("a ring lost a message");
+      }
+    }
+  });
+}
+
 // Writes per second of `threads` threads; thread i uses queue i, or all use the first.
-double rate_of(const Session& session, size_t threads, bool shared) {
+double write_rate(const Session& session, size_t threads, bool shared) {
   const size_t queues = shared ? 1 : threads;
   const auto depth = static_cast<uint32_t>(kChain * (shared ? threads : 1));
   std::vector<Jfc> jfcs;
   std::vector<Jetty> jetties;
   for (size_t i = 0; i < queues; i++) {
-    jfcs.push_back(make_jfc(session, depth, !shared));
-    jetties.push_back(make_jetty(session, jfcs.back().get(), depth, !shared));
+    jfcs.push_back(make_jfc(session, depth));
+    jetties.push_back(make_jetty(session, jfcs.back().get(), depth));
   }
-  std::vector<double> times;
-  times.reserve(kRepeats);
-  for (int repeat = 0; repeat < kRepeats; repeat++) {
-    times.push_back(time_threads(threads, [&](size_t thread) {
-      Chain chain(session, thread);
-      const size_t queue = thread % queues;
-      for (uint64_t i = 0; i < kChains; i++) {
-        chain.write(jetties[queue].get(), jfcs[queue].get());
-      }
-    }));
-  }
-  return static_cast<double>(threads * kChains * kChain) * 1e9 / median(std::move(times));
+  return rate_of(threads, kChains, [&](size_t thread) {
+    Chain chain(session, thread);
+    const size_t queue = thread % queues;
+    for (uint64_t i = 0; i < kChains; i++) {
+      chain.write(jetties[queue].get(), jfcs[queue].get());
+    }
+  });
 }
 
-Outcome measure_threads(Channel& peer, bool shared) {
-  const Session session(peer, {});
+Outcome measure_rings(Channel&) {
+  Outcome outcome;
+  for (const size_t threads : thread_counts()) outcome.values.push_back(ring_rate(threads));
+  return outcome;
+}
+
+Outcome measure_threads(Channel& peer, bool lock_free, bool shared) {
+  const Session session(peer, {.lock_free = lock_free});
   Outcome outcome;
   for (const size_t threads : thread_counts()) {
-    outcome.values.push_back(rate_of(session, threads, shared));
+    outcome.values.push_back(write_rate(session, threads, shared));
   }
   outcome.note = session.why_not_mapped();
   peer.sync();
   return outcome;
 }
 
-// One thread that takes its queues in turn.
-Outcome measure_queues(Channel& peer) {
-  const Session session(peer, {});
+// One thread that takes its queues in turn; then, of the most queues, always the same one.
+Outcome measure_queues(Channel& peer, bool lock_free) {
+  const Session session(peer, {.lock_free = lock_free});
   Outcome outcome;
+  Chain chain(session, 0);
   for (const uint32_t count : kQueueCounts) {
-    const Jfc jfc = make_jfc(session, kChain, true);
+    const Jfc jfc = make_jfc(session, kChain);
     std::vector<Jetty> jetties;
-    for (uint32_t i = 0; i < count; i++) {
-      jetties.push_back(make_jetty(session, jfc.get(), kChain, true));
-    }
-    Chain chain(session, 0);
-    const double time = time_steps({kRepeats * 10, kChains / 10}, [&](uint64_t i) {
-      chain.write(jetties[i % count].get(), jfc.get());
-    });
-    outcome.values.push_back(kChain * 1e9 / time);
+    for (uint32_t i = 0; i < count; i++) jetties.push_back(make_jetty(session, jfc.get(), kChain));
+    const auto rate = [&](uint32_t used) {
+      const double time = time_steps({kRepeats * 10, kChains / 10}, [&](uint64_t i) {
+        chain.write(jetties[i % used].get(), jfc.get());
+      });
+      return kChain * 1e9 / time;
+    };
+    outcome.values.push_back(rate(count));
+    if (count == kMostQueues) outcome.values.push_back(rate(1));
   }
   outcome.note = session.why_not_mapped();
   peer.sync();
   return outcome;
 }
 
-void own_memory(Channel& peer) {
-  const Session session(peer, {});
+void own_memory(Channel& peer, bool lock_free) {
+  const Session session(peer, {.lock_free = lock_free});
   peer.sync();
 }
 
@@ -201,23 +233,45 @@ std::vector<std::string> names_of(const std::vector<ScaleRow>& rows) {
   return names;
 }
 
-std::vector<ScaleRow> thread_rows(const std::string& how) {
+std::string count_of(size_t threads) {
+  return std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+}
+
+// The target is that of two threads.
+std::vector<ScaleRow> thread_rows(const std::string& how, double target) {
   std::vector<ScaleRow> rows;
   for (const size_t threads : thread_counts()) {
-    std::string what = std::to_string(threads);
-    what.append(threads == 1 ? " thread, " : " threads, ").append(how);
-    rows.push_back({"scale, " + what, "writes of 8 B, " + what, "scale, 1 thread, " + how});
+    const std::string what = count_of(threads) + ", " + how;
+    rows.push_back({"scale, " + what, "writes of 8 B, " + what, "scale, 1 thread, " + how,
+                    threads == 2 ? target : 0});
   }
   return rows;
 }
 
+// 1.8 times the rate of one thread, if two cores can do twice as much as one.
+std::vector<ScaleRow> own_rows() {
+  std::vector<ScaleRow> rows = thread_rows("a jetty each", 0.9);
+  for (size_t i = 1; i < rows.size(); i++) {
+    rows[i].gain = "rings, " + count_of(thread_counts()[i]);
+    rows[i].gain_beside = "rings, 1 thread";
+  }
+  return rows;
+}
+
+std::vector<ScaleRow> shared_rows() { return thread_rows("one jetty", 0.8); }
+
 std::vector<ScaleRow> queue_rows() {
   std::vector<ScaleRow> rows;
+  const auto add = [&rows](const std::string& queues, const std::string& how, double target) {
+    rows.push_back({"scale, " + queues + how,
+                    "writes of 8 B, 1 thread, " + queues + " on a JFC" + how, "scale, 1 jetty",
+                    target});
+  };
   for (const uint32_t count : kQueueCounts) {
-    const std::string text = std::to_string(count) + (count == 1 ? " jetty" : " jetties");
-    rows.push_back(
-        {"scale, " + text, "writes of 8 B, 1 thread, " + text + " on a JFC", "scale, 1 jetty"});
+    add(std::to_string(count) + (count == 1 ? " jetty" : " jetties"), "",
+        count == kMostQueues ? kManyTarget : 0);
   }
+  add(std::to_string(kMostQueues) + " jetties", ", one used", kManyTarget);
   return rows;
 }
 
@@ -232,22 +286,45 @@ std::vector<size_t> thread_counts() {
   return counts;
 }
 
+std::vector<ScaleRow> ring_rows() {
+  std::vector<ScaleRow> rows;
+  for (const size_t threads : thread_counts()) {
+    const std::string what = count_of(threads);
+    rows.push_back({"rings, " + what, "bare: a ring for each thread, " + what, {}});
+  }
+  return rows;
+}
+
 std::vector<ScaleRow> scale_rows() {
-  std::vector<ScaleRow> rows = thread_rows("a jetty each");
-  for (const auto& more : {thread_rows("one jetty"), queue_rows()}) {
+  std::vector<ScaleRow> rows = own_rows();
+  for (const auto& more : {shared_rows(), queue_rows()}) {
     rows.insert(rows.end(), more.begin(), more.end());
   }
   return rows;
 }
 
-std::vector<Measure> scale_measures() {
-  return {
-      {"scale, threads with a jetty each", names_of(thread_rows("a jetty each")),
-       [](Channel& peer) { return measure_threads(peer, /*shared=*/false); }, own_memory},
-      {"scale, threads with one jetty", names_of(thread_rows("one jetty")),
-       [](Channel& peer) { return measure_threads(peer, /*shared=*/true); }, own_memory},
-      {"scale, jetties of one thread", names_of(queue_rows()), measure_queues, own_memory},
+std::vector<Measure> thread_measures() {
+  return {{"rings", names_of(ring_rows()), measure_rings, {}}};
+}
+
+std::vector<Measure> scale_measures(bool lock_free) {
+  const auto other = [=](Channel& peer) { own_memory(peer, lock_free); };
+  std::vector<Measure> measures = {
+      {"scale, threads with a jetty each",
+       names_of(own_rows()),
+       [=](Channel& peer) { return measure_threads(peer, lock_free, /*shared=*/false); },
+       other,
+       {"rings"}},
+      {"scale, jetties of one thread", names_of(queue_rows()),
+       [=](Channel& peer) { return measure_queues(peer, lock_free); }, other},
   };
+  if (!lock_free) {
+    measures.push_back(
+        {"scale, threads with one jetty", names_of(shared_rows()),
+         [](Channel& peer) { return measure_threads(peer, /*lock_free=*/false, /*shared=*/true); },
+         other});
+  }
+  return measures;
 }
 
 }  // namespace bench

@@ -65,11 +65,11 @@ const char* choose_device(Channel& peer, const SessionOptions& options) {
   return options.device;
 }
 
-urma_jfs_cfg_t send_config(urma_transport_mode_t mode, urma_jfc_t* jfc) {
+urma_jfs_cfg_t send_config(const SessionOptions& options, urma_jfc_t* jfc) {
   urma_jfs_cfg_t cfg = {};
   cfg.depth = Session::kSendDepth;
-  cfg.flag.bs.lock_free = 1;
-  cfg.trans_mode = mode;
+  cfg.flag.bs.lock_free = options.lock_free;
+  cfg.trans_mode = options.mode;
   cfg.max_sge = cfg.max_rsge = 1;
   cfg.rnr_retry = URMA_TYPICAL_RNR_RETRY;
   cfg.err_timeout = URMA_TYPICAL_ERR_TIMEOUT;
@@ -77,21 +77,21 @@ urma_jfs_cfg_t send_config(urma_transport_mode_t mode, urma_jfc_t* jfc) {
   return cfg;
 }
 
-urma_jfr_cfg_t receive_config(urma_transport_mode_t mode, urma_jfc_t* jfc) {
+urma_jfr_cfg_t receive_config(const SessionOptions& options, urma_jfc_t* jfc) {
   urma_jfr_cfg_t cfg = {};
   cfg.depth = Session::kReceiveDepth;
-  cfg.flag.bs.lock_free = 1;
-  cfg.trans_mode = mode;
+  cfg.flag.bs.lock_free = options.lock_free;
+  cfg.trans_mode = options.mode;
   cfg.max_sge = 1;
   cfg.min_rnr_timer = URMA_TYPICAL_MIN_RNR_TIMER;
   cfg.jfc = jfc;
   return cfg;
 }
 
-urma_jfc_cfg_t completion_config(uint32_t depth, urma_jfce_t* jfce) {
+urma_jfc_cfg_t completion_config(const SessionOptions& options, uint32_t depth, urma_jfce_t* jfce) {
   urma_jfc_cfg_t cfg = {};
   cfg.depth = depth;
-  cfg.flag.bs.lock_free = 1;
+  cfg.flag.bs.lock_free = options.lock_free;
   cfg.jfce = jfce;
   return cfg;
 }
@@ -162,15 +162,15 @@ Session::Session(Channel& peer, const SessionOptions& options)
 void Session::create_queues(const SessionOptions& options) {
   urma_context_t* const ctx = device_.context();
   if (options.events) jfce_.reset(made(urma_create_jfce(ctx), "urma_create_jfce"));
-  urma_jfc_cfg_t sent = completion_config(kSendDepth, nullptr);
+  urma_jfc_cfg_t sent = completion_config(options, kSendDepth, nullptr);
   sent_.reset(made(urma_create_jfc(ctx, &sent), "urma_create_jfc"));
-  urma_jfc_cfg_t arrived = completion_config(kReceiveDepth, jfce_.get());
+  urma_jfc_cfg_t arrived = completion_config(options, kReceiveDepth, jfce_.get());
   arrived_.reset(made(urma_create_jfc(ctx, &arrived), "urma_create_jfc with a JFCE"));
-  urma_jfr_cfg_t jfr = receive_config(options.mode, arrived_.get());
+  urma_jfr_cfg_t jfr = receive_config(options, arrived_.get());
   jfr_.reset(made(urma_create_jfr(ctx, &jfr), "urma_create_jfr"));
   urma_jetty_cfg_t jetty = {};
   jetty.flag.bs.share_jfr = URMA_SHARE_JFR;
-  jetty.jfs_cfg = send_config(options.mode, sent_.get());
+  jetty.jfs_cfg = send_config(options, sent_.get());
   jetty.shared.jfr = jfr_.get();
   jetty_.reset(made(urma_create_jetty(ctx, &jetty), "urma_create_jetty"));
 }

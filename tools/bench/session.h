@@ -71,12 +71,13 @@ std::string why_not_mapped(const urma_target_seg_t& import);
 struct SessionOptions {
   urma_transport_mode_t mode = URMA_TM_RM;
   bool events = false;      // arrivals have an event channel
+  bool lock_free = false;   // promises that one thread at a time uses a queue
   size_t bytes = 64 << 10;  // of memory at each side
   const char* device = nullptr;
   bool apart = false;  // the processes have different runtime directories
 };
 
-// A lock_free jetty, connected to that of the other process, which makes an equal Session.
+// A jetty, connected to that of the other process, which makes an equal Session.
 class Session {
  public:
   static constexpr uint32_t kSendDepth = 64;
