@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Tests how ./dev bench handles the output of the tools. Runs none of them."""
 
+import dataclasses
 import pathlib
 import sys
 import tempfile
@@ -20,11 +21,12 @@ UCX = ('iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg
        '1000,0.250,0.300,0.310,10.00,20.00,1000,2000\n')
 LIBFABRIC = ('bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec\n'
              '64k     1k      =1k      125m        0.04s   3200.00      20.50       0.05\n')
-OURS = ('{"results": [{"size": 8, "median_us": 0.1, "bw_avg_mbs": 2.0, "msg_rate_mpps": 3.5,'
+OURS = ('{"options": {"lock_free": false}, "results": [{"size": 8, "median_us": 0.1,'
+        ' "bw_avg_mbs": 2.0, "msg_rate_mpps": 3.5,'
         ' "percentiles": [{"percent": 99.9, "us": 0.4}]}]}')
 ROW = {'title': 'writes', 'unit': 'bandwidth', 'bare': False, 'error': '', 'note': '',
-       'ours': 2e9, 'limit': 4e9, 'limit_name': 'memcpy', 'ratio': 0.5, 'target': 0.95,
-       'target_ns': 0, 'reached': False}
+       'ours': 2e9, 'lock_free': 3e9, 'limit': 4e9, 'limit_name': 'memcpy', 'ratio': 0.5,
+       'target': 0.95, 'target_ns': 0, 'reached': False}
 
 
 def figures(ours: list[float], posix: list[float], sysv: list[float],
@@ -33,6 +35,10 @@ def figures(ours: list[float], posix: list[float], sysv: list[float],
     duel = rows.Duel('write', unit, Ours('write_lat', ()), ways, target)
     return measured.Result(duel, measured.Samples(ours), {
         ways[0].label: measured.Samples(posix), ways[1].label: measured.Samples(sysv)})
+
+
+def all_duels() -> list[rows.Duel]:
+    return rows.duels() + [point[1] for curve in rows.curves() for point in curve.points]
 
 
 class FiguresTest(unittest.TestCase):
@@ -54,15 +60,27 @@ class FiguresTest(unittest.TestCase):
             contenders.libfabric_figure(LIBFABRIC, Unit.RATE)
 
     def test_reads_what_urma_perftest_prints(self) -> None:
-        self.assertAlmostEqual(contenders.ours_figure(OURS, Unit.TIME, 50.0), 100)
-        self.assertAlmostEqual(contenders.ours_figure(OURS, Unit.TIME, 99.9), 400)
-        self.assertEqual(contenders.ours_figure(OURS, Unit.RATE, 50.0), 3.5e6)
-        self.assertEqual(contenders.ours_figure(OURS, Unit.BANDWIDTH, 50.0), 2 << 20)
-        for broken in ('', '{}', '{"results": []}', '{"results": [{}]}', '[]'):
+        test = Ours('write_lat', ())
+        self.assertAlmostEqual(contenders.ours_figure(OURS, Unit.TIME, test), 100)
+        self.assertAlmostEqual(
+            contenders.ours_figure(OURS, Unit.TIME, Ours('write_lat', (), rank=99.9)), 400)
+        self.assertEqual(contenders.ours_figure(OURS, Unit.RATE, test), 3.5e6)
+        self.assertEqual(contenders.ours_figure(OURS, Unit.BANDWIDTH, test), 2 << 20)
+        options = OURS[:OURS.index('"results"')]
+        for broken in ('', '{}', '[]', f'{options}"results": []}}', f'{options}"results": [{{}}]}}',
+                       OURS.replace('lock_free', 'other')):
             with self.assertRaises(RunFailed):
-                contenders.ours_figure(broken, Unit.TIME, 50.0)
+                contenders.ours_figure(broken, Unit.TIME, test)
         with self.assertRaises(RunFailed):
-            contenders.ours_figure(OURS, Unit.TIME, 90.0)
+            contenders.ours_figure(OURS, Unit.TIME, Ours('write_lat', (), rank=90.0))
+
+    def test_refuses_figures_of_other_queues(self) -> None:
+        other = OURS.replace('false', 'true')
+        free = Ours('write_lat', (), lock_free=True)
+        self.assertAlmostEqual(contenders.ours_figure(other, Unit.TIME, free), 100)
+        for said, ours in ((other, Ours('write_lat', ())), (OURS, free)):
+            with self.assertRaises(RunFailed):
+                contenders.ours_figure(said, Unit.TIME, ours)
 
 
 class ResultTest(unittest.TestCase):
@@ -95,17 +113,43 @@ class ResultTest(unittest.TestCase):
         self.assertEqual(measured.as_json(result)['best'], 'put_lat posix short')
 
 
+    def test_lock_free_queues_are_measured_beside_ordinary_ones(self) -> None:
+        def run(pair: Pair, _: Cores) -> str:
+            if pair.client[0] != 'ours':
+                return UCX
+            faster = OURS.replace('false', 'true').replace('0.1', '0.05')
+            return faster if '-L' in pair.client else OURS
+
+        bench = measured.Bench('ours', 'urma_shm0', Cores(0, 1), run)
+        duel = dataclasses.replace(figures([], [], []).duel, lock_free=True)
+        for rounds in (1, 2):
+            result, = measured.measure_all(bench, [duel], rounds)
+            self.assertEqual(result.errors, [])
+            self.assertAlmostEqual(result.ours.median, 100)
+            self.assertAlmostEqual(result.ratio, 0.4)
+            self.assertEqual(len(result.lock_free.values), rounds)
+            self.assertAlmostEqual(result.lock_free.median, 50)
+            self.assertAlmostEqual(measured.as_json(result)['lock_free']['median'], 50)
+
+
 class ReportTest(unittest.TestCase):
     def test_shows_rows(self) -> None:
-        cells = report.duel_cells(figures([100], [200], [150]))
-        self.assertEqual(cells, ('write', '100 ns', '150 ns, put_lat sysv short', '0.67',
+        result = figures([100], [200], [150])
+        self.assertEqual(report.duel_cells(result)[2], '')
+        result.lock_free.values.append(80)
+        cells = report.duel_cells(result)
+        self.assertEqual(cells, ('write', '100 ns', '80.0 ns', '150 ns, put_lat sysv short', '0.67',
                                  '<= 1.00', 'yes'))
-        self.assertEqual(report.limit_cells(ROW), ('writes', '2.00 GB/s', '4.00 GB/s, memcpy',
-                                                   '0.50', '>= 0.95', 'no'))
+        self.assertEqual(report.limit_cells(ROW), ('writes', '2.00 GB/s', '3.00 GB/s',
+                                                   '4.00 GB/s, memcpy', '0.50', '>= 0.95', 'no'))
+        self.assertEqual(report.limit_cells(ROW | {'lock_free': None})[2], '')
         self.assertIn('no memory', report.limit_cells(ROW | {'error': 'no memory'}))
         missing = report.duel_cells(figures([], [], []))
-        self.assertEqual(missing[1:3], ('not measured', 'not measured'))
-        self.assertEqual(missing[5], 'not known')
+        self.assertEqual(missing[1:4], ('not measured', '', 'not measured'))
+        self.assertEqual(missing[6], 'not known')
+        for cells in (missing, report.limit_cells(ROW), report.limit_cells(ROW | {'bare': True}),
+                      report.limit_cells(ROW | {'error': 'no memory'})):
+            self.assertEqual(len(cells), len(report.HEAD))
 
     def test_publishes_between_the_marks(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -124,9 +168,18 @@ class ReportTest(unittest.TestCase):
 
 class RowsTest(unittest.TestCase):
     def test_names_are_unique(self) -> None:
-        names = [duel.name for duel in rows.duels()]
-        names += [point[1].name for curve in rows.curves() for point in curve.points]
+        names = [duel.name for duel in all_duels()]
         self.assertEqual(len(names), len(set(names)))
+
+    def test_figures_are_those_of_ordinary_queues(self) -> None:
+        for duel in all_duels():
+            pair = duel.ours.pair('perftest', 'urma_shm0')
+            for word in (*pair.server, *pair.client):
+                self.assertNotRegex(word, '^(-L|--lock_free)', duel.name)
+        beside = [duel.name for duel in all_duels() if duel.lock_free]
+        self.assertIn('write latency, UCT', beside)
+        self.assertIn('send bandwidth, 1 MiB', beside)
+        self.assertFalse([name for name in beside if name.startswith('net ')])
 
     def test_a_network_row_is_the_same_over_tcp(self) -> None:
         duel, = (duel for duel in rows.duels() if duel.name == 'net send latency, 64 KiB, others')

@@ -25,10 +25,11 @@ class Ours:
     arguments: tuple[str, ...]
     rank: float = 50.0  # of the percentile
     network: bool = False
+    lock_free: bool = False
 
     def pair(self, binary: str, device: str) -> Pair:
-        common = ('-d', 'urma_net0' if self.network else device, '-P', '{port}', '-L', '--format',
-                  'json', *self.arguments)
+        common = ('-d', 'urma_net0' if self.network else device, '-P', '{port}', '--format', 'json',
+                  *(('-L',) if self.lock_free else ()), *self.arguments)
         return Pair((binary, self.test, '--bind_ip', '127.0.0.1', *common),
                     (binary, self.test, '-S', '127.0.0.1', *common),
                     {'URMA_TCP_DEVICES': 'lo'} if self.network else {})
@@ -93,11 +94,15 @@ def find_device() -> str:
     return os.environ.get('URMA_DEVICE', 'urma_shm0')
 
 
-def ours_result(output: str) -> dict:
+def ours_result(output: str, lock_free: bool) -> dict:
     try:
-        return json.loads(output)['results'][0]
+        said = json.loads(output)
+        result, used = said['results'][0], said['options']['lock_free']
     except (ValueError, KeyError, IndexError, TypeError) as error:
-        raise RunFailed('urma_perftest printed no JSON with results') from error
+        raise RunFailed('urma_perftest printed no JSON with options and results') from error
+    if used != lock_free:
+        raise RunFailed(f'urma_perftest used {"lock_free" if used else "ordinary"} queues')
+    return result
 
 
 def ours_percentile(result: dict, rank: float) -> float:
@@ -107,10 +112,10 @@ def ours_percentile(result: dict, rank: float) -> float:
     raise RunFailed(f'urma_perftest printed no percentile {rank:g}')
 
 
-def ours_figure(output: str, unit: Unit, rank: float) -> float:
-    result = ours_result(output)
-    if unit is Unit.TIME and rank != 50.0:
-        return ours_percentile(result, rank)
+def ours_figure(output: str, unit: Unit, ours: Ours) -> float:
+    result = ours_result(output, ours.lock_free)
+    if unit is Unit.TIME and ours.rank != 50.0:
+        return ours_percentile(result, ours.rank)
     name, factor = {Unit.TIME: ('median_us', 1e3), Unit.RATE: ('msg_rate_mpps', 1e6),
                     Unit.BANDWIDTH: ('bw_avg_mbs', float(MEGABYTE))}[unit]
     try:

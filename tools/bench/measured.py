@@ -44,6 +44,7 @@ class Result:
     duel: Duel
     ours: Samples = dataclasses.field(default_factory=Samples)
     others: dict[str, Samples] = dataclasses.field(default_factory=dict)
+    lock_free: Samples = dataclasses.field(default_factory=Samples)  # empty unless Duel.lock_free
 
     @property
     def best(self) -> str | None:
@@ -71,17 +72,24 @@ class Result:
 
     @property
     def errors(self) -> list[str]:
-        everybody = {'urma_perftest': self.ours, **self.others}
+        everybody = {'urma_perftest': self.ours, 'urma_perftest -L': self.lock_free,
+                     **self.others}
         return [f'{name}: {samples.error}' for name, samples in everybody.items() if samples.error]
 
 
 def measure_ours(bench: Bench, ours: Ours, unit: Unit) -> float:
-    return ours_figure(bench.run(ours.pair(bench.perftest, bench.device), bench.cores), unit,
-                       ours.rank)
+    return ours_figure(bench.run(ours.pair(bench.perftest, bench.device), bench.cores), unit, ours)
 
 
 def measure_other(bench: Bench, other: Other, unit: Unit) -> float:
     return other.figure(bench.run(other.pair(), bench.cores), unit)
+
+
+def measure_lock_free(bench: Bench, result: Result) -> None:
+    duel = result.duel
+    if duel.lock_free:
+        ours = dataclasses.replace(duel.ours, lock_free=True)
+        result.lock_free.take(lambda: measure_ours(bench, ours, duel.unit))
 
 
 def measure_round(bench: Bench, results: list[Result], number: int, rounds: int) -> None:
@@ -91,12 +99,14 @@ def measure_round(bench: Bench, results: list[Result], number: int, rounds: int)
               file=sys.stderr)
         unit = result.duel.unit
         if number % 2 == 1:
+            measure_lock_free(bench, result)
             result.ours.take(lambda: measure_ours(bench, result.duel.ours, unit))
         for other in result.duel.others:
             samples = result.others.setdefault(other.label, Samples())
             samples.take(lambda: measure_other(bench, other, unit))
         if number % 2 == 0:
             result.ours.take(lambda: measure_ours(bench, result.duel.ours, unit))
+            measure_lock_free(bench, result)
 
 
 def measure_all(bench: Bench, duels: list[Duel], rounds: int) -> list[Result]:
@@ -112,6 +122,8 @@ def as_json(result: Result) -> dict:
         'name': duel.name, 'unit': duel.unit.value, 'target': duel.target or None,
         'ours': {'command': [duel.ours.test, *duel.ours.arguments], 'median': result.ours.median,
                  'values': result.ours.values, 'error': result.ours.error or None},
+        'lock_free': {'median': result.lock_free.median, 'values': result.lock_free.values,
+                      'error': result.lock_free.error or None} if duel.lock_free else None,
         'others': {other.label: {'command': list(other.pair().client),
                                  'environment': other.pair().environment,
                                  'median': result.others[other.label].median,

@@ -14,7 +14,7 @@ from pairs import Cores, RunFailed
 
 BEGIN = '<!-- bench: begin; written by ./dev bench --publish -->'
 END = '<!-- bench: end -->'
-HEAD = ('figure', 'ours', 'other', 'ratio', 'target', 'ok?')
+HEAD = ('figure', 'ours', 'lock_free', 'other', 'ratio', 'target', 'ok?')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +85,7 @@ def duel_cells(result: Result) -> tuple[str, ...]:
     theirs = result.others[best].median if best else None
     ratio = '' if result.ratio is None else f'{result.ratio:.2f}'
     return (duel.name, show(result.ours.median, duel.unit) or 'not measured',
+            show(result.lock_free.median, duel.unit),
             f'{show(theirs, duel.unit)}, {best}' if best else 'not measured', ratio,
             show_target(duel.target, duel.unit), verdict(result.reached, duel.target > 0))
 
@@ -93,16 +94,16 @@ def limit_cells(row: dict) -> tuple[str, ...]:
     """The cells of a row as urma_bench writes it."""
     unit = Unit(row['unit'])
     if row['error']:
-        return (row['title'], 'not measured', row['error'], '', '', '')
+        return (row['title'], 'not measured', '', row['error'], '', '', '')
     if row['bare']:
-        return (row['title'], '', show(row['ours'], unit), '', '', '')
+        return (row['title'], '', '', show(row['ours'], unit), '', '', '')
     limit = '' if row['limit'] is None else f'{show(row["limit"], unit)}, {row["limit_name"]}'
     ratio = '' if row['ratio'] is None else f'{row["ratio"]:.2f}'
     target = show_target(row['target'] or 0, unit)
     if row['target_ns']:
         target = f'<= {show(row["target_ns"], Unit.TIME)}'
-    return (row['title'], show(row['ours'], unit), limit, ratio, target,
-            verdict(row['reached'], bool(target), row['note']))
+    return (row['title'], show(row['ours'], unit), show(row['lock_free'], unit), limit, ratio,
+            target, verdict(row['reached'], bool(target), row['note']))
 
 
 def table(rows: list[tuple[str, ...]], other: str) -> str:
