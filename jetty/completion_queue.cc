@@ -151,6 +151,8 @@ int CompletionQueue::finish_poll(int got, const urma_cr_t* cr) noexcept {
   if (got != 0) counters_->polled({cr, static_cast<size_t>(got)});
   const bool unfinished = std::exchange(unfinished_, false);
   const bool sweeps = got == 0 && polls() % kIdlePollsPerSweep == 0;
+  if (sweeps) [[unlikely]]
+    note_idle_polls();
   poll_lock_->leave();
   go_further(domain_, unfinished, sweeps);
   return got;

@@ -168,17 +168,19 @@ class CompletionQueue : public urma_jfc_t {
   // The queue or device behind it has failed: completions are lost.
   void failed() { subject_.raise(URMA_EVENT_JFC_ERR); }
 
-  bool armed() const { return bell_->armed.load(std::memory_order_relaxed) != Armed::kNo; }
+  bool armed() const { return (bell_->bits.load(std::memory_order_relaxed) & kArmed) != 0; }
   bool armed_for_solicited() const {
-    return bell_->armed.load(std::memory_order_relaxed) == Armed::kForSolicited;
+    return (bell_->bits.load(std::memory_order_relaxed) & kArmed) == kForSolicited;
   }
+  // A hint: whether the program has waited for its events lately, rather than polled.
+  bool waits() const { return streak_.load(std::memory_order_relaxed) >= kStreak; }
   // A number that changes with each arm().
   uint64_t arming() const { return arming_.load(std::memory_order_relaxed); }
   // `count` completions are due now; solicited or failed. What made them due has been stored.
   [[gnu::always_inline]] void completed(uint32_t count, bool solicited) {
     // SYNC(bell): between the store before and the load that follows; see arm().
     light_barrier(fenced_);
-    if (armed()) [[unlikely]]
+    if ((bell_->seen() & kArmed) != 0) [[unlikely]]
       completed_armed(count, solicited);
   }
   // For a source that a poll left with more to move; called from its collect().
@@ -194,6 +196,10 @@ class CompletionQueue : public urma_jfc_t {
   uint32_t bell_index() const { return bell_index_; }
   // For the channel.
   bool move();
+  // Around a look of the channel's: nobody wakes it meanwhile. The first is false if the JFC takes
+  // no part; the second is true if it has to be moved once more.
+  bool look_begins();
+  bool look_ends();
   bool all_acked();
 
   // True while queues complete into it or hold it. Once false, they no longer use it.
@@ -244,7 +250,9 @@ class CompletionQueue : public urma_jfc_t {
   int collect_from_any(int count, urma_cr_t* cr) URMA_REQUIRES(*poll_lock_);
   int collect_from_each(int count, urma_cr_t* cr) URMA_REQUIRES(*poll_lock_);
   int collect_from_many(int count, urma_cr_t* cr) URMA_REQUIRES(*poll_lock_);
-  void set_bell(bool solicited_only);
+  void set_bell(uint32_t kind);
+  void note_arming();
+  void note_idle_polls();
   bool move_just_armed(bool* outstanding);
   void completed_armed(uint32_t count, bool solicited);
   void raise();
@@ -265,6 +273,9 @@ class CompletionQueue : public urma_jfc_t {
   std::atomic<uint64_t> polls_{0};
   std::optional<QueueCounters> counters_;  // while it is open
 
+  // As many armings in a row, each after few polls, are those of a program that waits.
+  static constexpr uint32_t kStreak = 8;
+
   static Bell silent_bell_;  // for all JFCs without a channel
   Bell* bell_ = &silent_bell_;
   uint32_t bell_index_ = 0;
@@ -275,8 +286,10 @@ class CompletionQueue : public urma_jfc_t {
   // Guarded by the channel.
   bool listed_ = false;  // in the channel's list
   bool event_pending_ = false;
-  uint32_t reported_ = 0;                    // events handed out
-  std::atomic<uint64_t> arming_{0};          // counts them
+  uint32_t reported_ = 0;            // events handed out
+  std::atomic<uint64_t> arming_{0};  // counts them
+  std::atomic<uint64_t> polls_at_arming_{0};
+  std::atomic<uint32_t> streak_{0};          // up to kStreak
   std::atomic<uint64_t> delayed_arming_{0};  // the last one whose event was delayed
   std::atomic<uint32_t> counted_{0};         // completions since it was armed
   std::atomic<uint32_t> moderate_count_{0};

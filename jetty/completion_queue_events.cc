@@ -10,6 +10,8 @@
 namespace urma {
 namespace {
 
+// A program that waits for events makes few polls for each.
+constexpr uint64_t kPollsOfAWaiter = 64;
 constexpr uint32_t kMaxModerateCount = 1023;
 constexpr std::array<uint32_t, 8> kModeratePeriods = {0, 4, 16, 64, 256, 1024, 4096, 16384};
 
@@ -46,7 +48,7 @@ void CompletionQueue::raise_at(EventChannel* channel, Bell* bell, uint32_t bell_
   bell_ = bell;
   bell_index_ = bell_index;
   // A fence for each publication is cheap compared with a system call for each arming; but it would
-  // slow down peers for which nobody sleeps.
+  // slow down peers for which nobody sleeps. See kFences.
   fenced_ = !domain_->has_remote_bells() || !has_process_barrier();
 }
 
@@ -55,15 +57,12 @@ urma_status_t CompletionQueue::arm(bool solicited_only) {
   if (channel_ == nullptr) return URMA_SUCCESS;
   counted_.store(0, std::memory_order_relaxed);
   arming_.fetch_add(1, std::memory_order_relaxed);
-  set_bell(solicited_only);
-  // SYNC(bell): the bell is stored before everything that may have come is looked at. Pairs with
-  // the light barriers of those who publish before they look at the bell: completed(),
-  // SendQueue::announce(), RemoteBell::ring() and WireEngine::arrived(). So either they see the
-  // bell or this thread sees what they have published.
-  heavy_barrier(fenced_);
+  note_arming();
+  set_bell(solicited_only ? kForSolicited : kForAny);
   bool outstanding = false;
   const bool more = move_just_armed(&outstanding);
   channel_->drain_seldom();
+  if (armed() && waits()) channel_->look_when_armed(this);
   if (!armed()) return URMA_SUCCESS;
   if (more) {
     domain_->take_over();
@@ -73,15 +72,50 @@ urma_status_t CompletionQueue::arm(bool solicited_only) {
   return URMA_SUCCESS;
 }
 
-void CompletionQueue::set_bell(bool solicited_only) {
-  // Relaxed: ordered by the barrier in arm().
-  if (!solicited_only) {
-    bell_->armed.store(Armed::kForAny, std::memory_order_relaxed);
-    return;
-  }
-  // An arming for any completion stays in force.
-  Armed before = Armed::kNo;
-  bell_->armed.compare_exchange_strong(before, Armed::kForSolicited, std::memory_order_relaxed);
+// An arming for any completion stays in force beside one for solicited ones.
+void CompletionQueue::set_bell(uint32_t kind) {
+  const uint32_t fences = waits() && !fenced_ ? kFences : 0;
+  // Relaxed: ordered by the barrier.
+  const uint32_t before = bell_->bits.fetch_or(kind | fences, std::memory_order_relaxed);
+  // SYNC(bell): the bell is stored before everything that may have come is looked at. Pairs with
+  // the light barriers of those who publish before they look at the bell: completed(),
+  // SendQueue::announce(), RemoteBell::ring() and WireEngine::arrived(). So either they see the
+  // bell or this thread sees what they have published. Those who found kFences there have fenced.
+  heavy_barrier(fenced_ || (before & kFences) != 0);
+}
+
+// Threads that arm at the same time may count wrong: a hint.
+void CompletionQueue::note_arming() {
+  const uint64_t now = polls();
+  const uint64_t before = polls_at_arming_.load(std::memory_order_relaxed);
+  polls_at_arming_.store(now, std::memory_order_relaxed);
+  const uint32_t streak = streak_.load(std::memory_order_relaxed);
+  const uint32_t next = now - before > kPollsOfAWaiter ? 0 : std::min(streak + 1, kStreak);
+  streak_.store(next, std::memory_order_relaxed);
+}
+
+// Those who publish need not fence for a program that has begun to poll.
+void CompletionQueue::note_idle_polls() {
+  if ((bell_->bits.load(std::memory_order_relaxed) & kFences) == 0) return;
+  if (polls() - polls_at_arming_.load(std::memory_order_relaxed) <= kPollsOfAWaiter) return;
+  streak_.store(0, std::memory_order_relaxed);
+  // Not beside an arming that relies on it. Relaxed: SYNC(bell), that arming sees it or not.
+  uint32_t alone = kFences;
+  bell_->bits.compare_exchange_strong(alone, 0, std::memory_order_relaxed);
+}
+
+bool CompletionQueue::look_begins() {
+  if (!waits() || !armed()) return false;
+  bell_->bits.fetch_or(kLooks, std::memory_order_relaxed);
+  return true;
+}
+
+bool CompletionQueue::look_ends() {
+  const uint32_t before = bell_->bits.fetch_and(~kLooks, std::memory_order_relaxed);
+  if ((before & kLooks) == 0 || (before & kArmed) == 0) return false;
+  // SYNC(bell): as in set_bell(); what has come without a wake-up is looked at afterwards.
+  heavy_barrier(fenced_ || (before & kFences) != 0);
+  return true;
 }
 
 bool CompletionQueue::move_just_armed(bool* outstanding) {
@@ -105,7 +139,7 @@ bool CompletionQueue::move() {
 }
 
 void CompletionQueue::completed_armed(uint32_t count, bool solicited) {
-  if (!wanted(bell_->armed.load(std::memory_order_relaxed), solicited)) return;
+  if (!wanted(bell_->bits.load(std::memory_order_relaxed), solicited)) return;
   const uint32_t enough = moderate_count_.load(std::memory_order_relaxed);
   const uint32_t period = moderate_period_.load(std::memory_order_relaxed);
   if (enough == 0 && period == 0) return raise();
@@ -124,7 +158,8 @@ void CompletionQueue::raise_delayed(uint64_t arming) {
 void CompletionQueue::raise() {
   // Of all threads that see the bell one disarms. Relaxed: the locks that guard the completions,
   // and those of the channel, order what the event announces.
-  if (bell_->armed.exchange(Armed::kNo, std::memory_order_relaxed) != Armed::kNo) {
+  const uint32_t before = bell_->bits.fetch_and(kFences, std::memory_order_relaxed);
+  if ((before & kArmed) != 0) {
     counters_->wakeups.add_shared(1);
     channel_->fire(this);
   }
@@ -167,7 +202,7 @@ urma_status_t CompletionQueue::end_events() {
   }
   if (channel_ == nullptr) return URMA_SUCCESS;
   channel_->remove(this);
-  bell_->armed.store(Armed::kNo, std::memory_order_relaxed);
+  bell_->bits.store(0, std::memory_order_relaxed);
   domain_->forget_delayed(this);
   // Nothing further is handed out, so reported_ stays as it is.
   ::pthread_mutex_lock(&event_mutex);

@@ -61,7 +61,8 @@ Context::Context(Transport* transport, const urma_device_attr_t& attr, urma_devi
 }
 
 urma_jfce_t* Context::create_jfce() {
-  return std::make_unique<EventChannel>(this, transport_->next_serial()).release();
+  return std::make_unique<EventChannel>(this, transport_->next_serial(), transport_->busy_poll_ns())
+      .release();
 }
 
 // Moves first what has arrived: it may raise the event that the program waits for here.

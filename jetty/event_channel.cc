@@ -12,6 +12,7 @@
 #include "jetty/completion_queue.h"
 #include "urma/base/clock.h"
 #include "urma/base/error.h"
+#include "urma/base/short_mutex.h"
 
 namespace urma {
 namespace {
@@ -24,6 +25,10 @@ constexpr uint32_t kCallsPerDrain = 64;
 constexpr int kPassesPerCollect = 8;
 constexpr int kLooksPerWait = 64;
 constexpr uint64_t kNsPerMs = 1'000'000;
+// With more JFCs a look takes longer than a wake-up.
+constexpr size_t kMostLookedAt = 16;
+// Leaves the locks of the queues to other threads.
+constexpr uint32_t kPausesBetweenLooks = 1;
 
 void add_wakeup(int epoll, int fd) {
   epoll_event event = {};
@@ -32,6 +37,34 @@ void add_wakeup(int epoll, int fd) {
     fail_errno(URMA_ENOMEM, "watching a wake-up of a JFCE");
   }
 }
+
+// The thread that moves work for all who wait.
+class Collector {
+ public:
+  // Relaxed: see EventChannel::fire().
+  explicit Collector(std::atomic<pthread_t>& place) : here_(place) {
+    here_.store(::pthread_self(), std::memory_order_relaxed);
+  }
+  ~Collector() { here_.store(0, std::memory_order_relaxed); }
+  Collector(const Collector&) = delete;
+  Collector& operator=(const Collector&) = delete;
+
+ private:
+  std::atomic<pthread_t>& here_;
+};
+
+class Sleeper {
+ public:
+  explicit Sleeper(std::atomic<uint32_t>& count) : count_(count) {
+    count_.fetch_add(1, std::memory_order_relaxed);
+  }
+  ~Sleeper() { count_.fetch_sub(1, std::memory_order_relaxed); }
+  Sleeper(const Sleeper&) = delete;
+  Sleeper& operator=(const Sleeper&) = delete;
+
+ private:
+  std::atomic<uint32_t>& count_;
+};
 
 // The rest of a timeout, rounded up.
 int remaining_ms(uint64_t deadline_ns) {
@@ -42,11 +75,12 @@ int remaining_ms(uint64_t deadline_ns) {
 
 }  // namespace
 
-EventChannel::EventChannel(urma_context_t* ctx, uint64_t key)
+EventChannel::EventChannel(urma_context_t* ctx, uint64_t key, uint64_t busy_poll_ns)
     : urma_jfce_t{},
       key_(key),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
-      own_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      own_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      busy_poll_(busy_poll_ns) {
   if (!epoll_.valid() || !own_.valid()) fail_errno(URMA_ENOMEM, "create_jfce");
   add_wakeup(epoll_.get(), own_.get());
   urma_ctx = ctx;
@@ -79,10 +113,12 @@ void EventChannel::remove(CompletionQueue* jfc) {
 void EventChannel::fire(CompletionQueue* jfc) {
   {
     const MutexLock lock(mutex_);
-    if (!jfc->listed_ || std::exchange(jfc->event_pending_, true)) return;
-    pending_.push_back(jfc);
-    // The thread that made the list non-empty has woken those that sleep.
-    if (pending_.size() > 1) return;
+    if (!jfc->listed_) return;
+    const bool first = pending_.empty();
+    if (!std::exchange(jfc->event_pending_, true)) pending_.push_back(jfc);
+    // Who made the list non-empty has woken those that sleep in a wait. A program that sleeps on
+    // the descriptor may leave its events here, and yet wait for an edge.
+    if (!first && sleeps_in_wait_.load(std::memory_order_relaxed)) return;
   }
   // Relaxed: a thread finds its own id here only if it has put it there itself.
   if (collector_.load(std::memory_order_relaxed) != ::pthread_self()) wake_up();
@@ -111,11 +147,19 @@ uint32_t EventChannel::take(uint32_t count, urma_jfc_t** jfcs) {
 }
 
 int EventChannel::wait(uint32_t count, int timeout_ms, urma_jfc_t** jfcs) {
+  // Relaxed: a hint.
+  sleeps_in_wait_.store(timeout_ms != 0, std::memory_order_relaxed);
   uint32_t taken = take(count, jfcs);
   if (taken != 0) return static_cast<int>(taken);
   const uint64_t deadline =
       timeout_ms > 0 ? monotonic_ns() + static_cast<uint64_t>(timeout_ms) * kNsPerMs : 0;
-  int left = timeout_ms;
+  if (timeout_ms != 0) {
+    look_before_sleep();
+    taken = take(count, jfcs);
+    if (taken != 0) return static_cast<int>(taken);
+  }
+  const Sleeper sleeper(sleepers_);
+  int left = timeout_ms > 0 ? remaining_ms(deadline) : timeout_ms;
   for (int looks = 1;; ++looks) {
     epoll_event events[kMaxEventsPerWait];
     const int ready = ::epoll_wait(epoll_.get(), events, kMaxEventsPerWait, left);
@@ -130,26 +174,80 @@ int EventChannel::wait(uint32_t count, int timeout_ms, urma_jfc_t** jfcs) {
   }
 }
 
+void EventChannel::look_before_sleep() {
+  // Nobody wakes those who sleep for what this thread looks for.
+  if (has_sleeper() || !collect_mutex_.try_lock()) return;
+  const MutexLock collecting(collect_mutex_, std::adopt_lock);
+  const Collector collector(collector_);
+  look(jfcs_, [this] { return has_event(); });
+}
+
+void EventChannel::look_when_armed(CompletionQueue* jfc) {
+  // Relaxed: a hint. A program that is about to wait looks then.
+  if (sleeps_in_wait_.load(std::memory_order_relaxed) || has_sleeper() || has_event() ||
+      !collect_mutex_.try_lock()) {
+    return;
+  }
+  const MutexLock collecting(collect_mutex_, std::adopt_lock);
+  // Not as the collector: the event has to make the descriptor readable.
+  look({&jfc, 1}, [jfc] { return !jfc->armed(); });
+}
+
+// For a while, instead of being woken for each event.
+template <typename HasFound>
+void EventChannel::look(std::span<CompletionQueue* const> jfcs, const HasFound& has_found) {
+  if (jfcs_.size() > kMostLookedAt || !busy_poll_.is_due() || !look_begins(jfcs)) return;
+  try {
+    move_all(jfcs);
+    if (!has_found()) {
+      busy_poll_.begin(monotonic_ns());
+      do {
+        pause_for(kPausesBetweenLooks);
+        move_all(jfcs);
+      } while (!has_found() && !has_event() && !has_sleeper() &&
+               busy_poll_.goes_on(monotonic_ns()));
+      busy_poll_.end(has_found());
+    }
+    // What has come since the last pass wakes nobody.
+    if (look_ends(jfcs) && move_all(jfcs)) wake_up();
+  } catch (...) {
+    look_ends(jfcs);
+    wake_up();
+    throw;
+  }
+}
+
+bool EventChannel::look_begins(std::span<CompletionQueue* const> jfcs) {
+  bool some = false;
+  for (CompletionQueue* jfc : jfcs) some |= jfc->look_begins();
+  return some;
+}
+
+// True if they have to be moved once more.
+bool EventChannel::look_ends(std::span<CompletionQueue* const> jfcs) {
+  bool some = false;
+  for (CompletionQueue* jfc : jfcs) some |= jfc->look_ends();
+  return some;
+}
+
+bool EventChannel::has_event() {
+  const MutexLock lock(mutex_);
+  return !pending_.empty();
+}
+
 // Moves what has arrived for the armed JFCs, so that completions that are due raise their events.
 void EventChannel::collect() {
   const MutexLock collecting(collect_mutex_);
-  struct Collector {
-    std::atomic<pthread_t>& here;
-    // Relaxed: see fire().
-    explicit Collector(std::atomic<pthread_t>& place) : here(place) {
-      here.store(::pthread_self(), std::memory_order_relaxed);
-    }
-    ~Collector() { here.store(0, std::memory_order_relaxed); }
-  } collector(collector_);
+  const Collector collector(collector_);
   drain_sources();
   bool more = true;
-  for (int pass = 0; pass < kPassesPerCollect && more; ++pass) more = move_all();
+  for (int pass = 0; pass < kPassesPerCollect && more; ++pass) more = move_all(jfcs_);
   if (more) wake_up();
 }
 
-bool EventChannel::move_all() {
+bool EventChannel::move_all(std::span<CompletionQueue* const> jfcs) {
   bool more = false;
-  for (CompletionQueue* jfc : jfcs_) {
+  for (CompletionQueue* jfc : jfcs) {
     if (jfc->armed()) more |= jfc->move();
   }
   return more;

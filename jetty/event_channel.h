@@ -9,8 +9,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
+#include "jetty/busy_poll.h"
 #include "urma/base/fd.h"
 #include "urma/base/mutex.h"
 #include "urma_types.h"
@@ -40,8 +42,9 @@ class WakeSource {
 // fd is an epoll instance over the wake-ups of all peers and an eventfd of its own. Thread-safe.
 class EventChannel : public urma_jfce_t {
  public:
-  // `key` distinguishes it from every other channel of this process, past ones too. Throws Error.
-  EventChannel(urma_context_t* ctx, uint64_t key);
+  // `key` distinguishes it from every other channel of this process, past ones too. Waits look for
+  // events themselves for up to `busy_poll_ns`. Throws Error.
+  EventChannel(urma_context_t* ctx, uint64_t key, uint64_t busy_poll_ns);
 
   uint64_t key() const { return key_; }
 
@@ -56,6 +59,8 @@ class EventChannel : public urma_jfce_t {
 
   // urma_wait_jfc.
   int wait(uint32_t count, int timeout_ms, urma_jfc_t** jfcs);
+  // `jfc` has just been armed, by a program that may sleep on fd: looks for its event first.
+  void look_when_armed(CompletionQueue* jfc);
 
   // Makes a wake-up for one peer. Throws Error.
   std::shared_ptr<Wakeup> make_wakeup();
@@ -68,8 +73,17 @@ class EventChannel : public urma_jfce_t {
 
  private:
   uint32_t take(uint32_t count, urma_jfc_t** jfcs);
+  void look_before_sleep();
+  template <typename HasFound>
+  void look(std::span<CompletionQueue* const> jfcs, const HasFound& has_found)
+      URMA_REQUIRES(collect_mutex_);
+  static bool look_begins(std::span<CompletionQueue* const> jfcs);
+  static bool look_ends(std::span<CompletionQueue* const> jfcs);
+  bool has_event();
+  // Relaxed: a hint.
+  bool has_sleeper() const { return sleepers_.load(std::memory_order_relaxed) != 0; }
   void collect();
-  bool move_all() URMA_REQUIRES(collect_mutex_);
+  static bool move_all(std::span<CompletionQueue* const> jfcs);
   void drain_sources();
   void wake_up();
 
@@ -78,13 +92,16 @@ class EventChannel : public urma_jfce_t {
   Fd own_;  // an eventfd
 
   // Held by the one thread that moves work for waiting threads. A thread waits for it only while
-  // another thread of this process copies.
+  // another thread of this process copies, or looks for events.
   Mutex collect_mutex_;
   std::vector<CompletionQueue*> jfcs_ URMA_GUARDED_BY(collect_mutex_);
-  std::atomic<pthread_t> collector_{0};  // the thread that holds collect_mutex_ to move work
+  BusyPoll busy_poll_ URMA_GUARDED_BY(collect_mutex_);
+  std::atomic<bool> sleeps_in_wait_{false};  // the last wait was one that may sleep
+  std::atomic<uint32_t> sleepers_{0};        // threads that sleep in a wait
+  std::atomic<pthread_t> collector_{0};      // the thread that holds collect_mutex_ to move work
   Mutex mutex_;
-  std::vector<CompletionQueue*> pending_
-      URMA_GUARDED_BY(mutex_);  // with an event that was not handed out yet
+  // With an event that was not handed out yet.
+  std::vector<CompletionQueue*> pending_ URMA_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<Wakeup>> wakeups_ URMA_GUARDED_BY(mutex_);
   std::vector<std::weak_ptr<WakeSource>> sources_ URMA_GUARDED_BY(mutex_);
   std::atomic<uint32_t> drains_{0};

@@ -12,7 +12,7 @@ namespace {
 // An entry begins a line. Neighbours are used by one thread at a time.
 constexpr size_t kLine = 64;
 
-constexpr Bell kAlwaysArmed = {.armed = Armed::kForAny};
+constexpr Bell kAlwaysArmed = {.bits = kForAny};
 
 size_t entry_stride(const urma_jfs_cfg_t& cfg) {
   const size_t tail = std::max<size_t>(cfg.max_sge * sizeof(LocalPiece), cfg.max_inline_data);

@@ -225,13 +225,13 @@ class SendQueue : public CompletionSource {
     // SYNC(bell): what is done, or that the queue is not empty, was stored before this look at the
     // bell; pairs with the barrier in CompletionQueue::arm.
     light_barrier(fenced_);
-    return bell_.armed.load(std::memory_order_relaxed) != Armed::kNo;
+    return (bell_.seen() & kArmed) != 0;
   }
   // The same, and also true if that look needs a fence before it.
   [[gnu::always_inline]] bool may_be_armed() const {
     // SYNC(bell): as in armed().
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    return watched_.armed.load(std::memory_order_relaxed) != Armed::kNo;
+    return watched_.bits.load(std::memory_order_relaxed) != 0;
   }
   // Tells an armed JFC of the completions that are now due.
   void announce() {

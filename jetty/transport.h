@@ -73,6 +73,8 @@ class Transport : public ProgressDomain, public SegmentInspector {
   // Becomes true on the service thread when this transport stops; for tasks that may run later.
   std::shared_ptr<const bool> ended() const { return ended_; }
   QueueSerials& queue_serials() { return queue_serials_; }
+  // How long a thread that waits for events may look for them before it sleeps.
+  virtual uint64_t busy_poll_ns() const { return 0; }
   uint64_t next_serial() { return serial_.fetch_add(1, std::memory_order_relaxed); }
 
   // The EIDs of the device, and the number of this process.

@@ -13,22 +13,47 @@
 
 namespace urma {
 
-enum class Armed : uint32_t { kNo = 0, kForAny = 1, kForSolicited = 2 };
+// The bits of a bell. 0 in programs that only poll, so that those who publish make one comparison.
+inline constexpr uint32_t kForAny = 1;        // an event is waited for
+inline constexpr uint32_t kForSolicited = 2;  // of a solicited completion, or of one that failed
+// A thread looks by itself before it sleeps: nobody has to wake it.
+inline constexpr uint32_t kLooks = 4;
+// It is set often: whoever publishes fences, so that those who wait need not have all others do so.
+inline constexpr uint32_t kFences = 8;
+inline constexpr uint32_t kArmed = kForAny | kForSolicited;
 
 // Of one JFC. Has a cache line of its own, so that arming other JFCs does not disturb those who
 // look at it.
 struct alignas(kCacheLine) Bell {
-  std::atomic<Armed> armed;
+  std::atomic<uint32_t> bits;
+
+  // What is set, to whoever has just published something, and has executed a light barrier.
+  [[gnu::always_inline]] uint32_t seen() const {
+    const uint32_t first = bits.load(std::memory_order_relaxed);
+    return first == 0 ? 0 : seen_after(first);
+  }
+
+ private:
+  [[gnu::noinline]] uint32_t seen_after(uint32_t first) const {
+    if ((first & kFences) == 0) return first;
+    // SYNC(bell): as the light barrier before; pairs with the fence of heavy_barrier().
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return bits.load(std::memory_order_relaxed);
+  }
 };
-static_assert(sizeof(Bell) == kCacheLine && std::atomic<Armed>::is_always_lock_free);
+static_assert(sizeof(Bell) == kCacheLine && std::atomic<uint32_t>::is_always_lock_free);
 
 // The number of bells of a process; the low bits of a JFC's id say which is its own.
 inline constexpr uint32_t kBells = 65536;
 inline constexpr uint32_t kNoBell = UINT32_MAX;
 
 // Whether the event of a completion, solicited (or failed) or not, is waited for.
-inline bool wanted(Armed armed, bool solicited) {
-  return armed == Armed::kForAny || (armed == Armed::kForSolicited && solicited);
+inline bool wanted(uint32_t bits, bool solicited) {
+  return (bits & (solicited ? kArmed : kForAny)) != 0;
+}
+// The same for a peer, and nobody looks for it.
+inline bool wakes(uint32_t bits, bool solicited) {
+  return (bits & kLooks) == 0 && wanted(bits, solicited);
 }
 
 }  // namespace urma

@@ -18,7 +18,7 @@ Bell& SegmentTable::bell(uint32_t jfc_id) {
   const size_t at = kWordBytes + (jfc_id % kBells) * sizeof(Bell);
   memory_.back(at, sizeof(Bell));
   Bell& bell = *reinterpret_cast<Bell*>(static_cast<char*>(memory_.data()) + at);
-  bell.armed.store(Armed::kNo, std::memory_order_relaxed);
+  bell.bits.store(0, std::memory_order_relaxed);
   return bell;
 }
 

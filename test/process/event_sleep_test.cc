@@ -67,10 +67,12 @@ class Uring {
 
 enum class Way { kPoll, kLevel, kEdge, kUring };
 enum class Then { kWaits, kPolls };
+// Whether the message is on its way when the JFC is armed, and may be found by that.
+enum class Sent { kAfter, kBefore };
 
 // Sleeps in its own way, then asks the library, or only polls. Readiness without an event is
 // allowed; an event without readiness is not.
-void sleep_on_fd(Channel& channel, Way way, Then then) {
+void sleep_on_fd(Channel& channel, Way way, Then then, Sent sent) {
   Party party(channel);
   urma_jfc_t* const jfc = party.endpoint.receive_jfc;
   const int fd = party.endpoint.jfce->fd;
@@ -80,8 +82,9 @@ void sleep_on_fd(Channel& channel, Way way, Then then) {
   uint32_t events = 0;
   for (int i = 0; i < 50; ++i) {
     party.post_receive();
+    if (sent == Sent::kBefore) order(channel, 64);
     party.arm(jfc);
-    order(channel, 64);
+    if (sent == Sent::kAfter) order(channel, 64);
     int got = 0;
     while (got == 0) {
       if (way == Way::kPoll) sleep_in_poll(fd);
@@ -103,25 +106,30 @@ void sleep_on_fd(Channel& channel, Way way, Then then) {
   dismiss(channel);
 }
 
-class FdTest : public ProcessTest, public testing::WithParamInterface<std::tuple<Way, Then>> {};
+using FdCase = std::tuple<Way, Then, Sent>;
+class FdTest : public ProcessTest, public testing::WithParamInterface<FdCase> {};
 
 TEST_P(FdTest, IsReadableWheneverAnEventWaits) {
-  const auto [way, then] = GetParam();
+  const auto [way, then, sent] = GetParam();
+  // Long enough for most messages that were ordered before.
+  if (sent == Sent::kBefore) ::setenv("URMA_BUSY_POLL_US", "1000", 1);
   run_two(
-      "sleeper", [=](Channel& channel) { sleep_on_fd(channel, way, then); }, "peer",
+      "sleeper", [=](Channel& channel) { sleep_on_fd(channel, way, then, sent); }, "peer",
       [](Channel& channel) { obey(channel); });
 }
 
-std::string name_of(const testing::TestParamInfo<std::tuple<Way, Then>>& info) {
+std::string name_of(const testing::TestParamInfo<FdCase>& info) {
   const char* const ways[] = {"Poll", "Level", "Edge", "Uring"};
   return std::string(ways[static_cast<int>(std::get<0>(info.param))]) +
-         (std::get<1>(info.param) == Then::kWaits ? "Waits" : "Polls");
+         (std::get<1>(info.param) == Then::kWaits ? "Waits" : "Polls") +
+         (std::get<2>(info.param) == Sent::kBefore ? "SentBefore" : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, FdTest,
                          testing::Combine(testing::Values(Way::kPoll, Way::kLevel, Way::kEdge,
                                                           Way::kUring),
-                                          testing::Values(Then::kWaits, Then::kPolls)),
+                                          testing::Values(Then::kWaits, Then::kPolls),
+                                          testing::Values(Sent::kAfter, Sent::kBefore)),
                          name_of);
 
 // Both ends sleep: one until its message arrives, the other until it is delivered.

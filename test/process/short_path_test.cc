@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "test/process/endpoint.h"
+#include "test/process/event_party.h"
 #include "test/process/footprint.h"
 #include "test/process/harness.h"
 #include "urma_ext.h"
@@ -314,6 +315,57 @@ TEST_F(ProcessTest, LargeMessagesMakeNoCallAndAllocateNothing) {
     EXPECT_EQ(urma_ext_free(memory), URMA_SUCCESS);
   });
   SKIP_WHERE_CALLS_ARE_NOT_SEEN();
+}
+
+// A program that waits often arms and waits without a call if its message is there, or comes while
+// it looks: but for emptying its sockets once in a while.
+TEST_F(ProcessTest, WaitsThatFindTheirMessageMakeNoCall) {
+  SKIP_UNLESS_SHARED_MEMORY("processes make no call for a message");
+  if (!can_dispatch()) GTEST_SKIP() << "no syscall user dispatch here (Linux 5.11)";
+  constexpr int kWaits = 50;
+  const auto sleeper = [](Channel& channel) {
+    Party party(channel);
+    urma_jfc_t* const jfc = party.endpoint.receive_jfc;
+    int calls = 0, found = 0;
+    for (int i = 0; i < kWarmUp + kWaits; ++i) {
+      party.post_receive();
+      const int before = calls;
+      urma_jfc_t* woken = nullptr;
+      urma_status_t armed;
+      int events;
+      {
+        Watch watch;
+        armed = urma_rearm_jfc(jfc, false);
+      }
+      calls += system_calls;
+      channel.send('s');
+      channel.receive<char>();
+      {
+        Watch watch;
+        events = urma_wait_jfc(party.endpoint.jfce, 1, kForEver, &woken);
+      }
+      calls += system_calls;
+      if (i < kWarmUp) calls = before;
+      found += armed == URMA_SUCCESS && events == 1 ? 1 : 0;
+      party.ack(jfc);
+      EXPECT_EQ(drain(jfc), 1);
+      channel.receive<char>();
+    }
+    EXPECT_EQ(found, kWarmUp + kWaits);
+    // Also, its locks may be held by a thread that does not run.
+    EXPECT_LE(calls, 3);
+  };
+  const auto peer = [](Channel& channel) {
+    Party party(channel, Config());
+    for (int i = 0; i < kWarmUp + kWaits; ++i) {
+      channel.receive<char>();
+      party.send(8);
+      channel.send('p');
+      wait_for_success(party.endpoint.send_jfc, 0);
+      channel.send('d');
+    }
+  };
+  run_two("sleeper", sleeper, "peer", peer);
 }
 
 // Of a segment that was imported before: the import, a READ, and the end of the import.

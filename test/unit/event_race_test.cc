@@ -4,10 +4,12 @@
 // woken.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/socket.h>
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -20,14 +22,17 @@ namespace {
 // hardly race.
 constexpr uint64_t kRounds = 1'000'000;
 constexpr seconds kLimit{6};
+constexpr uint64_t kWarmUp = 100;
 
 // Both threads reach their step of a round at about the same time, in every order.
 class Dice {
  public:
   explicit Dice(uint64_t seed) : state_(seed) {}
-  void pause() {
+  void pause(int bits = 5) {
     state_ = state_ * 6364136223846793005u + 1442695040888963407u;
-    for (uint64_t spins = state_ >> 59; spins != 0; --spins) std::atomic_signal_fence(kOrder);
+    for (uint64_t spins = state_ >> (64 - bits); spins != 0; --spins) {
+      std::atomic_signal_fence(kOrder);
+    }
   }
 
  private:
@@ -42,11 +47,41 @@ void spin_until(const std::atomic<uint64_t>& counter, uint64_t value) {
   }
 }
 
+// Keeps this thread on one processor, each number on another one if there are several: the kernel
+// likes to put threads that wake each other on the same, and then they do not race.
+class Pinned {
+ public:
+  explicit Pinned(int number) {
+    EXPECT_EQ(::sched_getaffinity(0, sizeof(before_), &before_), 0);
+    const int which = number % CPU_COUNT(&before_);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (CPU_ISSET(cpu, &before_) && seen++ == which) CPU_SET(cpu, &one);
+    }
+    EXPECT_EQ(::sched_setaffinity(0, sizeof(one), &one), 0);
+  }
+  ~Pinned() { ::sched_setaffinity(0, sizeof(before_), &before_); }
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+
+ private:
+  cpu_set_t before_;
+};
+
+// What the waiting side does before it sleeps.
+enum class Waiting {
+  kBarrier,  // has the kernel fence for others, or all fence
+  kFence,    // fences, as others do who find kFences
+  kLook,     // the same, and looks by itself first
+};
+
 // The two halves of the protocol alone: a message and a bell.
 class BellRace {
  public:
-  explicit BellRace(bool peer_has_barrier)
-      : bell_(table_.bell(7)),
+  explicit BellRace(bool peer_has_barrier, Waiting waiting = Waiting::kBarrier)
+      : waiting_(waiting),
+        bell_(table_.bell(7)),
         region_(std::make_shared<PeerRegion>(Fd(::fcntl(table_.words_fd(), F_DUPFD_CLOEXEC, 0)),
                                              peer_has_barrier)) {
     int ends[2];
@@ -57,6 +92,10 @@ class BellRace {
 
   // The sender runs freely; this side arms whenever it has taken everything.
   void run() {
+    if (waiting_ != Waiting::kBarrier) {
+      bell_.bits.store(kFences, std::memory_order_relaxed);
+      heavy_barrier(/*fenced=*/false);
+    }
     std::thread sender([this] { send_all(); });
     Dice dice(1);
     uint64_t taken = 0, found = 0, woken = 0;
@@ -68,8 +107,7 @@ class BellRace {
       while (rung()) {
       }
       dice.pause();
-      bell_.armed.store(Armed::kForAny, std::memory_order_relaxed);
-      heavy_barrier(/*fenced=*/false);
+      arm(&dice);
       Message message;
       if (consumer_.peek(&message) == Peek::kMessage) {
         ++found;
@@ -79,7 +117,7 @@ class BellRace {
                             << ": the message was neither polled nor did it wake";
         ++woken;
       }
-      bell_.armed.store(Armed::kNo, std::memory_order_relaxed);
+      bell_.bits.fetch_and(kFences, std::memory_order_relaxed);
       for (; consumer_.peek(&message) == Peek::kMessage; ++taken) {
         consumer_.consume(message, URMA_CR_SUCCESS);
       }
@@ -91,6 +129,15 @@ class BellRace {
   }
 
  private:
+  void arm(Dice* dice) {
+    const bool looks = waiting_ == Waiting::kLook;
+    bell_.bits.fetch_or(kForAny | (looks ? kLooks : 0), std::memory_order_relaxed);
+    if (looks) {
+      dice->pause();
+      bell_.bits.fetch_and(~kLooks, std::memory_order_relaxed);
+    }
+    heavy_barrier(/*fenced=*/waiting_ != Waiting::kBarrier);
+  }
   static bool HasFailure() { return testing::Test::HasFailure(); }
   bool rung() {
     char bytes[64];
@@ -115,6 +162,7 @@ class BellRace {
     }
   }
 
+  const Waiting waiting_;
   SegmentTable table_;
   Bell& bell_;
   const std::shared_ptr<PeerRegion> region_;
@@ -135,6 +183,30 @@ TEST(EventRaceTest, NoWakeUpIsLostWithFences) {
   internal::process_barrier = false;
   BellRace(false).run();
   internal::process_barrier = enter_process_barrier();
+}
+
+TEST(EventRaceTest, NoWakeUpIsLostWithFencesThatTheBellAsksFor) {
+  if (!enter_process_barrier()) GTEST_SKIP() << "the kernel refuses membarrier";
+  BellRace(true, Waiting::kFence).run();
+}
+
+TEST(EventRaceTest, NoWakeUpIsLostAfterALook) {
+  if (!enter_process_barrier()) GTEST_SKIP() << "the kernel refuses membarrier";
+  BellRace(true, Waiting::kLook).run();
+}
+
+TEST(EventRaceTest, NobodyWakesAThreadThatLooks) {
+  Bell bell = {};
+  EXPECT_EQ(bell.seen(), 0u);
+  bell.bits = kFences | kForAny;
+  EXPECT_TRUE(wakes(bell.seen(), false));
+  bell.bits = kFences | kForSolicited;
+  EXPECT_FALSE(wakes(bell.seen(), false));
+  EXPECT_TRUE(wakes(bell.seen(), true));
+  bell.bits = kFences | kForAny | kLooks;
+  EXPECT_FALSE(wakes(bell.seen(), true));
+  bell.bits = kFences;
+  EXPECT_FALSE(wakes(bell.seen(), true));
 }
 
 using TransportRaceTest = urma_test::ProcessTest;
@@ -167,8 +239,37 @@ TEST_F(TransportRaceTest, ArmingOneJfcLosesNoWakeUpOfAnother) {
   }
 }
 
+// Those who publish fence for a program that waits, and no longer once it polls.
+TEST_F(TransportRaceTest, ABellAsksForFencesWhileItsProgramWaits) {
+  if (!enter_process_barrier()) GTEST_SKIP() << "the kernel refuses membarrier";
+  Node owner;
+  urma_jfc_t* jfc = owner.make_jfc(false, owner.make_jfce());
+  const std::atomic<uint32_t>& bits = static_cast<CompletionQueue*>(jfc)->bell().bits;
+  std::vector<urma_cr_t> records;
+  const auto arm_and_poll = [&](int times, int polls) {
+    for (int i = 0; i < times; ++i) {
+      owner.arm(jfc);
+      for (int k = 0; k < polls; ++k) owner.poll(jfc, &records);
+    }
+  };
+  arm_and_poll(20, 100);
+  EXPECT_EQ(bits, kForAny);
+  arm_and_poll(20, 2);
+  EXPECT_EQ(bits, kForAny | kFences);
+  // Not beside an arming that relies on it.
+  arm_and_poll(1, 1000);
+  EXPECT_EQ(bits, kForAny | kFences);
+  static_cast<CompletionQueue*>(jfc)->completed(1, false);
+  EXPECT_EQ(bits, kFences);
+  for (int k = 0; k < 1000; ++k) owner.poll(jfc, &records);
+  EXPECT_EQ(bits, 0u);
+}
+
 // The same with everything around it: two transports, and the calls of programs.
-TEST_F(TransportRaceTest, NoSendIsLostWhileItsReceiverArms) {
+void race_through_transports(bool looks) {
+  // Some looks find the message, others end before it comes.
+  constexpr int kAsLongAsLooks = 15;
+  if (looks) ::setenv("URMA_BUSY_POLL_US", "15", 1);
   std::atomic<uint64_t> last{kRounds / 10};
   Node owner, sender;
   std::vector<char> memory(4096);
@@ -183,11 +284,12 @@ TEST_F(TransportRaceTest, NoSendIsLostWhileItsReceiverArms) {
 
   std::atomic<uint64_t> begun{0}, sent{0};
   std::thread sending([&] {
+    const Pinned pinned(1);
     Dice dice(2);
     std::vector<urma_cr_t> done;
     for (uint64_t round = 1; round <= last; ++round) {
       spin_until(begun, round);
-      dice.pause();
+      looks ? dice.pause(kAsLongAsLooks) : dice.pause();
       EXPECT_EQ(sender.send(jfs, queue, piece(from, memory.data() + 2048, 8), round), URMA_SUCCESS);
       sent.store(round, std::memory_order_release);
       // Not before the event is there: a polling sender asks the receiver to look.
@@ -196,17 +298,21 @@ TEST_F(TransportRaceTest, NoSendIsLostWhileItsReceiverArms) {
       done.clear();
     }
   });
+  const Pinned pinned(0);
   Dice dice(1);
   std::vector<urma_cr_t> received;
   bool lost = false;
+  std::optional<Pause> pause;
   const auto end = Clock::now() + kLimit;
   for (uint64_t round = 1; round <= last; ++round) {
     if (Clock::now() > end) last = round;  // before the sender learns that it has begun
+    // Once they are connected: nothing tells the receiver again of what has come.
+    if (round == kWarmUp) pause.emplace(sender);
     owner.receive(jfr, {piece(into, memory.data(), 64)}, round);
     begun.store(round, std::memory_order_release);
     dice.pause();
     owner.arm(jfc);
-    spin_until(sent, round);
+    if (!looks) spin_until(sent, round);
     lost = owner.wait(jfce, patience(seconds(10))) != jfc;
     EXPECT_FALSE(lost) << "round " << round << ": not woken";
     const auto deadline = Clock::now() + patience(seconds(10));
@@ -215,7 +321,12 @@ TEST_F(TransportRaceTest, NoSendIsLostWhileItsReceiverArms) {
   }
   begun.store(UINT64_MAX, std::memory_order_release);
   sending.join();
+  pause.reset();
+  ::unsetenv("URMA_BUSY_POLL_US");
 }
+
+TEST_F(TransportRaceTest, NoSendIsLostWhileItsReceiverArms) { race_through_transports(false); }
+TEST_F(TransportRaceTest, NoSendIsLostWhileItsReceiverLooks) { race_through_transports(true); }
 
 }  // namespace
 }  // namespace urma::shm

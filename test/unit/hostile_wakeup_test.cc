@@ -122,7 +122,7 @@ TEST_F(HostileWakeupTest, AFullWakeUpDelaysNothing) {
   // Its bell stays armed.
   const SharedMemory region =
       SharedMemory::create("urma-segments", SegmentTable::kSharedBytes, PeerMay::kRead, 0);
-  const_cast<Bell&>(SegmentTable::bell_in(region.data(), 3)).armed = Armed::kForAny;
+  const_cast<Bell&>(SegmentTable::bell_in(region.data(), 3)).bits = kForAny;
   RawPeer armed(owner_);
   ASSERT_EQ(armed.greet({region.fd()}), Answer::kAccepted);
   ASSERT_EQ(armed.open_ring(*jfr_, 1, ring_, {1, 3, 0}, {there.get()}), Answer::kAccepted);
@@ -135,11 +135,14 @@ TEST_F(HostileWakeupTest, RandomBytesInABellAreHarmless) {
   auto [here, there] = sockets();
   const SharedMemory region =
       SharedMemory::create("urma-segments", SegmentTable::kSharedBytes, PeerMay::kRead, 0);
-  const_cast<Bell&>(SegmentTable::bell_in(region.data(), 3)).armed = static_cast<Armed>(0xFFFFFFFF);
+  std::atomic<uint32_t>& bits = const_cast<Bell&>(SegmentTable::bell_in(region.data(), 3)).bits;
   RawPeer armed(owner_);
   ASSERT_EQ(armed.greet({region.fd()}), Answer::kAccepted);
   ASSERT_EQ(armed.open_ring(*jfr_, 1, ring_, {1, 3, 0}, {there.get()}), Answer::kAccepted);
-  EXPECT_TRUE(send_one());
+  for (const uint32_t random : {~0U, ~kLooks, ~kFences, ~kArmed, ~(kLooks | kFences)}) {
+    bits = random;
+    EXPECT_TRUE(send_one());
+  }
 }
 
 TEST_F(HostileWakeupTest, ARegionOfAnotherSizeOrKindIsRefused) {

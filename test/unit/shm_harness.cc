@@ -55,7 +55,7 @@ void Host::settle() {
 Pause::Pause(Host& host) {
   host.service().post([state = state_] {
     state->held = true;
-    while (!state->over) std::this_thread::yield();
+    state->over.wait(false);
   });
   while (!state_->held) std::this_thread::yield();
 }

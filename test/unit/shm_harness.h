@@ -107,7 +107,10 @@ class Host {
 class Pause {
  public:
   explicit Pause(Host& host);
-  ~Pause() { state_->over = true; }
+  ~Pause() {
+    state_->over = true;
+    state_->over.notify_all();
+  }
   Pause(const Pause&) = delete;
   Pause& operator=(const Pause&) = delete;
 

@@ -20,7 +20,7 @@ constexpr int kPatienceMs = 20'000;
 
 class PumpTest : public ::testing::Test {
  protected:
-  PumpTest() : channel_(&pair_.fabric.ctx, 1) {
+  PumpTest() : channel_(&pair_.fabric.ctx, 1, 0) {
     receive_jfc_ = pair_.fabric.make_jfc(64, &channel_);
     send_jfc_ = pair_.fabric.make_jfc(64, &channel_);
     receive_ =
@@ -150,7 +150,7 @@ int arm_late(ibv_cq* cq, int solicited_only) {
 // must find what arrives meanwhile.
 TEST_F(PumpTest, CompletionWhileAPollArmsIsNotLost) {
   NEEDS_FAKE();
-  EventChannel other_channel(&pair_.fabric.ctx, 2);
+  EventChannel other_channel(&pair_.fabric.ctx, 2, 0);
   auto other_jfc = pair_.fabric.make_jfc(64, &other_channel);
   make_connection();
   receive_jfc_->arm(false);

@@ -56,6 +56,8 @@ const char* choose_device(Channel& peer, const SessionOptions& options) {
   if (options.device != nullptr && options.device == std::string_view(kBonded)) {
     ::setenv("URMA_BOND", "net0", /*overwrite=*/1);
   }
+  // Rows of programs that sleep are about that, not about how seldom they do.
+  if (options.events) ::setenv("URMA_BUSY_POLL_US", "0", /*overwrite=*/1);
   const pid_t self = ::getpid();
   if (options.apart && peer.swap(self) < self) {
     const char* const common = ::getenv("URMA_RUNTIME_DIR");

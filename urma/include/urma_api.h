@@ -825,7 +825,8 @@ urma_status_t urma_recv(urma_jfr_t* jfr, urma_target_seg_t* recv_tseg, uint64_t 
 int urma_poll_jfc(urma_jfc_t* jfc, int cr_cnt, urma_cr_t* cr);
 
 // Arms a JFC: its next completion raises one event at its JFCE, or at once if records are waiting.
-// With `solicited_only`, only a solicited or failed request counts. The event disarms the JFC.
+// With `solicited_only`, only a solicited or failed request counts. The event disarms the JFC. If
+// the program sleeps on jfce->fd itself, it may first look for the event for URMA_BUSY_POLL_US.
 // Thread-safe.
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL; or the status of the provider.
 // Specification: Completion Record.
@@ -833,7 +834,9 @@ urma_status_t urma_rearm_jfc(urma_jfc_t* jfc, bool solicited_only);
 
 // Waits up to `time_out` ms (0: not at all, -1: indefinitely) for events and puts up to `jfc_cnt`
 // JFCs that raised one into `jfc`. Acknowledge each event with urma_ack_jfc. Then poll until empty,
-// and arm again; acknowledging, arming and polling may come in any order after it. Thread-safe.
+// and arm again; acknowledging, arming and polling may come in any order after it. If events come
+// faster than the kernel wakes a thread, it looks for them instead of sleeping, for up to
+// URMA_BUSY_POLL_US at a time. Thread-safe.
 // Returns the number of JFCs, 0: none in time; -1: an argument is NULL, jfc_cnt is 0, or waiting
 // failed or was interrupted (errno).
 // Specification: Completion Record.

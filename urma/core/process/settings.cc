@@ -44,6 +44,9 @@ constexpr SettingRow kRows[] = {
     {"URMA_BOND", SettingType::kChoice, "none", "none|net0",
      "networks beside shared memory of bonding_dev_0; net0: that of the tcp provider, so that it "
      "is urma_bond0 and not urma_shm0: see urma_bonding(7)"},
+    {"URMA_BUSY_POLL_US", SettingType::kNumber, "20", "0-1000",
+     "microseconds that a thread which waits for events looks for them itself before it sleeps, "
+     "while such looks find some; 0: never"},
     {"URMA_ENABLE_ORCH", SettingType::kBool, "0", "", "accepted, without effect"},
     {"URMA_FAULT", SettingType::kString, "", "",
      "faults to inject, such as seed=1;rnr:p=10;delay:ms=5,every=100: see urma_faults(7)"},

@@ -32,6 +32,8 @@ class Transport final : public shm::Transport {
   ~Transport() override { stop(); }
 
   WireEngine& engine() { return engine_; }
+  // The network would take such looks for a program that polls, and leave its sockets to it.
+  uint64_t busy_poll_ns() const override { return 0; }
   // Whether the owner of the id is a process of this directory, as far as the directory knows: so
   // it is asked by shared memory. Any thread.
   bool is_near(IdKind kind, const urma_eid_t& eid, uint32_t id) {

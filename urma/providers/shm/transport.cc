@@ -59,6 +59,7 @@ Transport::Transport(const char* name, const urma_host& host, CopyEngine* copy,
       ring_bytes_(
           std::bit_floor(static_cast<uint32_t>(host.settings->number("URMA_SHM_RING_SIZE")))),
       patience_ns_(host.settings->number("URMA_SHM_TIMEOUT_MS") * kNsPerMs),
+      busy_poll_ns_(host.settings->number("URMA_BUSY_POLL_US") * 1000),
       staged_(host.settings->text("URMA_SHM_COPY") == "staged"),
       watches_(&service(), [this](IdKind kind, const urma_eid_t& eid, uint32_t id,
                                   const PeerWatches::OnFound& found) {

@@ -44,6 +44,7 @@ class Transport : public DirectoryTransport {
   uint32_t ring_bytes() const { return ring_bytes_; }
   // How long this process waits for an answer of a live peer.
   uint64_t patience_ns() const { return patience_ns_; }
+  uint64_t busy_poll_ns() const override { return busy_poll_ns_; }
   // Whether the kernel copies nothing, even if it would permit it.
   bool staged() const { return staged_; }
   KeptSegments& kept_segments() { return kept_segments_; }
@@ -115,6 +116,7 @@ class Transport : public DirectoryTransport {
   SharedPages* pages_;
   const uint32_t ring_bytes_;
   const uint64_t patience_ns_;
+  const uint64_t busy_poll_ns_;
   const bool staged_;
   KeptSegments kept_segments_;
 

@@ -60,8 +60,8 @@ class RemoteBell {
     // SYNC(bell): the published data was stored before this look at the bell; pairs with the
     // barrier in the peer's CompletionQueue::arm.
     light_barrier(fence_);
-    const Armed armed = bell_->armed.load(std::memory_order_relaxed);
-    return armed != Armed::kNo && wanted(armed, solicited);
+    const uint32_t bits = bell_->seen();
+    return bits != 0 && wakes(bits, solicited);
   }
   // Wakes the peer. False if it could not be woken.
   bool push() const { return doorbell_->push(); }
