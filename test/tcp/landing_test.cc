@@ -148,12 +148,31 @@ TEST_F(LandingTest, UnregisteringWaitsForNoPeer) {
 TEST_F(LandingTest, WhatIsRefusedIsDiscardedAndAnswered) {
   const auto stream = admitted();
   const std::string bytes = pattern(100'000);
-  send_all(*stream, write_to(kSize - 50'000, bytes) + write_to(8, bytes));
-  expect_done(*stream, URMA_CR_REM_ACCESS_ABORT_ERR);
-  expect_done(*stream, URMA_CR_SUCCESS);
-  const std::string now = memory();
-  EXPECT_EQ(now.substr(8, bytes.size()), bytes);
-  EXPECT_EQ(now.substr(kSize - 50'000), std::string(50'000, '\0'));
+  const std::string all = write_to(kSize - 50'000, bytes) + write_to(8, bytes);
+  const auto other = stranger_->connect();
+  // Also if what comes first would have had its place, and is there some time before the rest.
+  for (const size_t first : {10'000UL, 300UL, 40'000UL, all.size()}) {
+    send_all(*stream, std::string_view(all).substr(0, first));
+    send_all(*other, frame(PingBody{}));
+    EXPECT_EQ(receive(*other, sizeof(Head)).size(), sizeof(Head));
+    send_all(*stream, std::string_view(all).substr(first));
+    expect_done(*stream, URMA_CR_REM_ACCESS_ABORT_ERR);
+    expect_done(*stream, URMA_CR_SUCCESS);
+    const std::string now = memory();
+    EXPECT_TRUE(now.substr(8, bytes.size()) == bytes) << first;
+    EXPECT_TRUE(now.substr(kSize - 50'000) == std::string(50'000, '\0')) << first;
+  }
+}
+
+// All but the last word would have had its place.
+TEST_F(LandingTest, AWriteThatIsTooLongByOneByteChangesNothing) {
+  const auto stream = admitted();
+  const std::string bytes = pattern(100'000);
+  for (int i = 0; i < 2; ++i) {
+    send_all(*stream, write_to(kSize - bytes.size() + 1, bytes));
+    expect_done(*stream, URMA_CR_REM_ACCESS_ABORT_ERR);
+    EXPECT_TRUE(memory() == std::string(kSize, '\0'));
+  }
 }
 
 TEST_F(LandingTest, PagesThatHaveGoneFailOnlyTheRequest) {

@@ -80,6 +80,12 @@ bool Connection::begin_access() {
       return landing_.left == 0;
     case OpKind::kWrite:
       landing_.last = (asked.addr + asked.bytes - 1) % sizeof(uint64_t) + 1;
+      // What is refused changes nothing, though its first bytes may have a place.
+      if (in_end_ - in_begin_ < landing_.left) {
+        landing_.status =
+            engine().execute_with(grants_, {asked.ref.index, asked.ref.generation}, OpKind::kWrite,
+                                  asked.addr, asked.bytes, [](void* /*place*/) {});
+      }
       return landing_.left == asked.bytes;
     case OpKind::kAtomic:
     case OpKind::kWriteAtomic:
