@@ -112,7 +112,7 @@ bool CompletionQueue::look_begins() {
 
 bool CompletionQueue::look_ends() {
   const uint32_t before = bell_->bits.fetch_and(~kLooks, std::memory_order_relaxed);
-  if ((before & kLooks) == 0 || (before & kArmed) == 0) return false;
+  if ((before & kLooks) == 0) return false;
   // SYNC(bell): as in set_bell(); what has come without a wake-up is looked at afterwards.
   heavy_barrier(fenced_ || (before & kFences) != 0);
   return true;

@@ -20,10 +20,10 @@ namespace {
 constexpr uint32_t kMaxEventsPerWait = 16;
 // A socket holds some hundred bytes that nobody reads; its peer sends few for each arming.
 constexpr uint32_t kCallsPerDrain = 64;
-// How often a wait looks for more before it checks its caller's deadline, and how often without a
-// deadline: peers can make it look indefinitely.
+// How often a collect() moves more before its caller checks the deadline, and how often a wait
+// without a timeout collects: peers can have something new indefinitely.
 constexpr int kPassesPerCollect = 8;
-constexpr int kLooksPerWait = 64;
+constexpr int kCollectsPerWait = 64;
 constexpr uint64_t kNsPerMs = 1'000'000;
 // With more JFCs a look takes longer than a wake-up.
 constexpr size_t kMostLookedAt = 16;
@@ -53,6 +53,7 @@ class Collector {
   std::atomic<pthread_t>& here_;
 };
 
+// A thread that sleeps in a wait.
 class Sleeper {
  public:
   explicit Sleeper(std::atomic<uint32_t>& count) : count_(count) {
@@ -160,7 +161,7 @@ int EventChannel::wait(uint32_t count, int timeout_ms, urma_jfc_t** jfcs) {
   }
   const Sleeper sleeper(sleepers_);
   int left = timeout_ms > 0 ? remaining_ms(deadline) : timeout_ms;
-  for (int looks = 1;; ++looks) {
+  for (int collects = 1;; ++collects) {
     epoll_event events[kMaxEventsPerWait];
     const int ready = ::epoll_wait(epoll_.get(), events, kMaxEventsPerWait, left);
     if (ready < 0) return -1;
@@ -169,7 +170,7 @@ int EventChannel::wait(uint32_t count, int timeout_ms, urma_jfc_t** jfcs) {
     taken = take(count, jfcs);
     if (taken != 0) return static_cast<int>(taken);
     // Without a timeout: until the descriptor is dry.
-    if (left == 0 && (ready == 0 || timeout_ms > 0 || looks == kLooksPerWait)) return 0;
+    if (left == 0 && (ready == 0 || timeout_ms > 0 || collects == kCollectsPerWait)) return 0;
     if (timeout_ms > 0) left = remaining_ms(deadline);
   }
 }

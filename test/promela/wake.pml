@@ -5,42 +5,42 @@
 // executed: each peer has one such store here, which its processor publishes at any time. No wakeup
 // is lost, even if the publisher dies on the way.
 //
-// An arming thread may put kFence into the bell, and skips the process barrier if kFence was there
+// An arming thread may put kFences into the bell, and skips the process barrier if it was there
 // before. A thread that waits may put kLooks there and look at the queue by itself. A thread that
-// polls may take kFence out.
+// polls may take kFences out.
 // FENCED: publishers fence, as they do if no one can enter the process barrier, or on RDMA devices.
-// Else the arming thread has the kernel fence for them, or kFence tells them to.
+// Else the arming thread has the kernel fence for them, or kFences tells them to.
 // MIXED: the second peer is behind a network: what comes from it is published by a thread that
 // fences by itself (WireEngine::arrived), and on whose processor no barrier is relied upon.
 // TWO: two threads wait, and no publisher dies. Else one does.
-// PLAIN: no one puts kFence into the bell, or looks by itself.
+// PLAIN: no one puts kFences into the bell, or looks by itself.
 // Each of these removes a part of the rules, and must be detected:
 //   NO_BARRIER: no thread has the kernel fence for the others
 //   NO_FENCE: MIXED, and that thread does not fence
 //   LOOK_FIRST: the arming thread checks the queue before it stores the bell
 //   NO_LOOK: the arming thread does not check the queue
 //   NO_JANITOR: no one handles what dead processes have left
-//   NO_TOLD_FENCE: publishers do not fence though the bell has kFence
+//   NO_TOLD_FENCE: publishers do not fence though the bell has kFences
 //   NO_SECOND_LOOK: publishers do not load the bell again after that fence
-//   SKIPS_ITS_OWN: the arming thread skips the barrier also if it has put kFence there just now
-//   SETS_ONLY: a thread puts kFence there and has the kernel fence, but does not check the queue
-//   STORE_CLEARS: the polling thread loads the bell, and stores 0 if only kFence was there
+//   SKIPS_ITS_OWN: the arming thread skips the barrier also if it has put kFences there just now
+//   SETS_ONLY: a thread puts kFences there and has the kernel fence, but does not check the queue
+//   STORE_CLEARS: the polling thread loads the bell, and stores 0 if only kFences was there
 //   NO_LAST_LOOK: a thread that gives up its look does not check the queue once more
 //   LAST_LOOK_FIRST: it does so before it takes out kLooks
-//   NO_END_BARRIER: then it does not have the kernel fence, though kFence was not there
+//   NO_END_BARRIER: then it does not have the kernel fence, though kFences was not there
 //   KEEPS_LOOKS: it leaves kLooks if its look ends with an event that another thread raised
 //   ENDS_BLIND: it takes out kLooks then, but does not check the queue; TWO
 //   HEEDS_LOOKS: a thread of the process that moves what has come raises no event if kLooks is
 //     there; not TWO
 // These are not needed, and the model holds without them:
-//   DROPS_FENCE: an event takes out kFence too
-//   CLEARS_ANY: the polling thread takes out kFence, whatever else is there
+//   DROPS_FENCE: an event takes out kFences too
+//   CLEARS_ANY: the polling thread takes out kFences, whatever else is there
 //   RAISE_LEAVES_LOOKS: an event leaves kLooks to the thread that looks
-//   LOOKS_BY_EXCHANGE: kLooks is only put beside kArmed and kFence, by a compare-exchange. Then
+//   LOOKS_BY_EXCHANGE: kLooks is only put beside kArmed and kFences, by a compare-exchange. Then
 //     NO_END_BARRIER holds, but not with CLEARS_ANY
 //
 // Bounded: the messages, the deaths, the threads, and that each thread looks by itself once, and
-// kFence is taken out once.
+// kFences is taken out once.
 
 #define PEERS 2
 #ifdef TWO
@@ -59,7 +59,7 @@
 
 #define kArmed 1
 #define kLooks 2
-#define kFence 4
+#define kFences 4
 
 // The contents of memory.
 byte messages;   // published by all peers
@@ -102,7 +102,7 @@ active [PEERS] proctype Peer() {
         found = bell;
         if
 #ifndef NO_TOLD_FENCE
-        :: found & kFence ->
+        :: found & kFences ->
           kept_messages[me] == 0;
 #ifndef NO_SECOND_LOOK
           found = bell
@@ -175,7 +175,7 @@ inline raise() {
 #elif defined(RAISE_LEAVES_LOOKS)
       bell = bell & ~kArmed
 #else
-      bell = bell & kFence
+      bell = bell & kFences
 #endif
     }
     d_step { pending = true; edge = true }
@@ -214,11 +214,11 @@ active proctype Poller() {
   byte cleared;
   do
 #if defined(STORE_CLEARS)
-  :: cleared < CLEARINGS && bell == kFence -> bell = 0; cleared++
+  :: cleared < CLEARINGS && bell == kFences -> bell = 0; cleared++
 #elif defined(CLEARS_ANY)
-  :: d_step { cleared < CLEARINGS && (bell & kFence) -> bell = bell & ~kFence; cleared++ }
+  :: d_step { cleared < CLEARINGS && (bell & kFences) -> bell = bell & ~kFences; cleared++ }
 #else
-  :: d_step { cleared < CLEARINGS && bell == kFence -> bell = 0; cleared++ }
+  :: d_step { cleared < CLEARINGS && bell == kFences -> bell = 0; cleared++ }
 #endif
   :: break
   od
@@ -227,7 +227,7 @@ active proctype Poller() {
 
 #ifdef SETS_ONLY
 active proctype Setter() {
-  bell = bell | kFence;
+  bell = bell | kFences;
   have_kernel_fence()
 }
 #endif
@@ -235,13 +235,13 @@ active proctype Setter() {
 // SYNC(bell)
 inline set_bell() {
   if
-  :: d_step { before = bell & kFence; bell = bell | kArmed }
+  :: d_step { before = bell & kFences; bell = bell | kArmed }
 #if !defined(PLAIN) && !defined(SETS_ONLY)
-  :: d_step { !(bell & kFence) -> before = bell & kFence; bell = bell | kArmed | kFence }
+  :: d_step { !(bell & kFences) -> before = bell & kFences; bell = bell | kArmed | kFences }
 #endif
   fi;
 #ifdef SKIPS_ITS_OWN
-  before = bell & kFence;
+  before = bell & kFences;
 #endif
   if
   :: d_step { before -> before = 0 }
@@ -254,7 +254,7 @@ inline end_look() {
   look(false);
 #endif
   if
-  :: d_step { bell & kLooks -> before = bell & kFence; bell = bell & ~kLooks }
+  :: d_step { bell & kLooks -> before = bell & kFences; bell = bell & ~kLooks }
     if
     :: d_step { before -> before = 0 }
     :: !before ->
@@ -286,7 +286,7 @@ active [WAITERS] proctype Waiter() {
 #ifndef PLAIN
     if
 #ifdef LOOKS_BY_EXCHANGE
-    :: d_step { looks < OWN_LOOKS && !pending && (bell & kArmed) && (bell & kFence) ->
+    :: d_step { looks < OWN_LOOKS && !pending && (bell & kArmed) && (bell & kFences) ->
         looks++;
         bell = bell | kLooks
       }

@@ -7,10 +7,10 @@
 // FENCED: publishers fence; else the arming thread has the kernel fence for them.
 // MIXED: the second publisher is WireEngine::arrived, which fences by itself, and on whose
 // processor no barrier is relied upon.
-// FENCES: the arming thread may put kFence into the bell, and does not call the kernel if kFence
+// FENCES: the arming thread may put kFences into the bell, and does not call the kernel if kFences
 // was there before.
 // LOOKS: the thread that waits may put kLooks into the bell once, and look by itself.
-// TWO: a second thread arms the JFC once, or takes kFence out of the bell.
+// TWO: a second thread arms the JFC once, or takes kFences out of the bell.
 // Each of these removes an order, and must be detected:
 //   NO_MEMBARRIER: heavy_barrier() does not call the kernel; not FENCED
 //   NO_FENCE: heavy_barrier() does not fence; FENCED or FENCES. Else the kernel's own barriers do
@@ -18,10 +18,10 @@
 //   NO_SIGNAL_FENCE: the compiler moves the look at the bell before the store (light_barrier)
 //   NO_ARRIVED_FENCE: WireEngine::arrived does not fence; MIXED
 //   LOOK_FIRST: the arming thread looks for messages before it stores the bell
-//   NO_TOLD_FENCE: publishers do not fence though the bell has kFence; FENCES
+//   NO_TOLD_FENCE: publishers do not fence though the bell has kFences; FENCES
 //   NO_SECOND_LOOK: they do not load the bell again after that fence; FENCES
 //   NO_END_FENCE: a thread that gives up its look does not fence after it took out kLooks; LOOKS
-//   NO_END_BARRIER: it does not call the kernel, though kFence was not there before; LOOKS
+//   NO_END_BARRIER: it does not call the kernel, though kFences was not there before; LOOKS
 //   NO_LAST_LOOK: it does not look for messages then; LOOKS
 //   LAST_LOOK_FIRST: it does so before it takes out kLooks; LOOKS
 //
@@ -60,7 +60,7 @@
 
 #define kArmed 1
 #define kLooks 2
-#define kFence 4
+#define kFences 4
 
 bool edge;     // of the JFCE's descriptor
 bool pending;  // the JFC is in the list of its channel
@@ -125,7 +125,7 @@ active [PEERS] proctype Peer() {
 #endif
 #if !defined(NO_TOLD_FENCE) && !defined(FENCED)
     if
-    :: (found & kFence) && !IS_ARRIVED ->
+    :: (found & kFences) && !IS_ARRIVED ->
       FENCE(SEQ_CST);
 #ifndef NO_SECOND_LOOK
       LOAD(BELL, RELAXED, found)
@@ -145,7 +145,7 @@ active [PEERS] proctype Peer() {
 inline have_kernel_fence() {
 #if !defined(FENCED) && !defined(NO_MEMBARRIER)
   if
-  :: before & kFence
+  :: before & kFences
   :: else ->
     FENCE(SEQ_CST);
     FENCE_OF(0);
@@ -188,7 +188,7 @@ inline look(just_armed) {
     atomic { found = false; LOAD(BELL, RELAXED, before) };
     if
     :: before & kArmed ->
-      CHANGE(BELL, kFence, 0, RELAXED, before);
+      CHANGE(BELL, kFences, 0, RELAXED, before);
       d_step {
         if
         :: before & kArmed -> pending = true; edge = true
@@ -213,7 +213,7 @@ inline arm() {
   if
   :: CHANGE(BELL, ALL, kArmed, RELAXED, before)
 #ifdef FENCES
-  :: CHANGE(BELL, ALL, kArmed | kFence, RELAXED, before)
+  :: CHANGE(BELL, ALL, kArmed | kFences, RELAXED, before)
 #endif
   fi;
 #ifndef NO_FENCE
@@ -295,7 +295,7 @@ active proctype Second() {
   bool found, cleared;
   if
   :: arm()
-  :: CAS(BELL, kFence, 0, RELAXED, cleared);
+  :: CAS(BELL, kFences, 0, RELAXED, cleared);
     cleared = false
   fi
 }

@@ -265,6 +265,36 @@ TEST_F(TransportRaceTest, ABellAsksForFencesWhileItsProgramWaits) {
   EXPECT_EQ(bits, 0u);
 }
 
+// Whether one of `armings` of a JFC looks for its event, if its JFCE has `jfcs` of them.
+bool looks_with(int jfcs, int armings) {
+  ::setenv("URMA_BUSY_POLL_US", "1000", 1);
+  Node owner;
+  urma_jfce_t* jfce = owner.make_jfce();
+  urma_jfc_t* jfc = owner.make_jfc(false, jfce);
+  for (int i = 1; i < jfcs; ++i) owner.make_jfc(false, jfce);
+  const std::atomic<uint32_t>& bits = static_cast<CompletionQueue*>(jfc)->bell().bits;
+  std::atomic<bool> seen{false}, over{false};
+  std::thread watching([&] {
+    while (!over) {
+      if ((bits & kLooks) != 0) seen = true;
+    }
+  });
+  const auto end = Clock::now() + patience(seconds(10));
+  for (int i = 0; i < armings && !seen && Clock::now() < end; ++i) owner.arm(jfc);
+  over = true;
+  watching.join();
+  ::unsetenv("URMA_BUSY_POLL_US");
+  return seen;
+}
+
+TEST_F(TransportRaceTest, NobodyLooksForManyJfcs) {
+  // The first look is soon seen, unless the threads share a processor.
+  EXPECT_TRUE(looks_with(1, 1'000'000));
+  EXPECT_TRUE(looks_with(16, 1'000'000));
+  // Enough for some looks of a millisecond each.
+  EXPECT_FALSE(looks_with(17, 100));
+}
+
 // The same with everything around it: two transports, and the calls of programs.
 void race_through_transports(bool looks) {
   // Some looks find the message, others end before it comes.
