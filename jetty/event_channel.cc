@@ -240,9 +240,15 @@ bool EventChannel::has_event() {
 void EventChannel::collect() {
   const MutexLock collecting(collect_mutex_);
   const Collector collector(collector_);
-  drain_sources();
   bool more = true;
-  for (int pass = 0; pass < kPassesPerCollect && more; ++pass) more = move_all(jfcs_);
+  try {
+    drain_sources();
+    for (int pass = 0; pass < kPassesPerCollect && more; ++pass) more = move_all(jfcs_);
+  } catch (...) {
+    // Nobody was told yet of the events that were raised before.
+    wake_up();
+    throw;
+  }
   if (more) wake_up();
 }
 

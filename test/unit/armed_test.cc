@@ -2,7 +2,11 @@
 //
 // What must wake a sleeping owner when its peer makes no further call.
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
 
+#include <memory>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -40,6 +44,41 @@ void expect_late_receive_to_be_filled() {
   ASSERT_EQ(records.size(), 1u);
   EXPECT_EQ(records[0].completion_len, kLarge);
   EXPECT_EQ(target, source);
+}
+
+// Raises an event, and then lacks the memory to go on.
+class FailingSource final : public CompletionSource {
+ public:
+  int collect(CompletionQueue*, int, urma_cr_t*) override { return 0; }
+  bool move_for(CompletionQueue* waiter, bool just_armed) override {
+    if (just_armed) return false;
+    waiter->completed(1, false);
+    throw std::bad_alloc();
+  }
+  bool outstanding() const override { return false; }
+};
+
+bool readable(int fd) {
+  pollfd watched = {fd, POLLIN, 0};
+  return ::poll(&watched, 1, 0) == 1;
+}
+
+// Others that sleep there have to learn of it.
+TEST_F(ArmedTest, AnEventOfAWaitThatFailsMakesTheDescriptorReadable) {
+  Node owner;
+  urma_jfce_t* jfce = owner.make_jfce();
+  auto* channel = static_cast<EventChannel*>(jfce);
+  auto* jfc = static_cast<CompletionQueue*>(owner.make_jfc(/*lock_free=*/false, jfce));
+  FailingSource source;
+  const Attachment attachment(jfc, &source);
+  const std::shared_ptr<Wakeup> wakeup = channel->make_wakeup();
+  owner.arm(jfc);
+  ASSERT_EQ(::send(wakeup->there.get(), "", 1, 0), 1);
+  urma_jfc_t* woken = nullptr;
+  EXPECT_THROW(channel->wait(1, 0, &woken), std::bad_alloc);
+  EXPECT_TRUE(readable(jfce->fd));
+  EXPECT_EQ(owner.wait(jfce, milliseconds(0)), jfc);
+  channel->drop_wakeup(wakeup);
 }
 
 TEST_F(ArmedTest, LargeMessageThatWaitedForAReceive) { expect_late_receive_to_be_filled(); }
