@@ -166,6 +166,7 @@ TEST_F(EventTest, ASignalEndsAWait) {
     OwnedEndpoint endpoint(with_events());
     struct sigaction action = {};
     action.sa_handler = [](int) {};
+    action.sa_flags = SA_RESTART;  // as signal() sets
     EXPECT_EQ(::sigaction(SIGUSR1, &action, nullptr), 0);
     std::atomic<bool> over{false};
     std::thread interrupter([&over, waiter = ::pthread_self()] {
