@@ -251,25 +251,15 @@ urma_status_t view_request(const urma_jfs_wr_t& wr, const SendLimits& limits, Re
   return status == URMA_SUCCESS ? check_inline(wr, limits, *view) : status;
 }
 
-bool local_piece(const urma_sge_t& sge, LocalPiece* piece) {
-  *piece = {sge.addr, sge.len, false, {}, 0};
-  if (sge.len == 0) {
-    piece->valid = true;
-    return true;
-  }
-  if (sge.tseg == nullptr) {
+bool piece_without_segment(const urma_sge_t& sge, LocalPiece* piece) {
+  *piece = {sge.addr, sge.len, sge.len == 0, {}, 0};
+  if (sge.len != 0 && sge.tseg == nullptr) {
     URMA_LOG_LIMITED(ERR,
                      "post: a local sge of {} bytes has no tseg; register the buffer, or send "
                      "it inline",
                      sge.len);
     return false;
   }
-  const auto* handle = static_cast<const SegmentHandle*>(sge.tseg);
-  if (!handle->registered) return true;
-  const auto* segment = static_cast<const Segment*>(handle);
-  piece->ref = segment->ref;
-  piece->open_token_id = segment->open_token_id;
-  piece->valid = segment->covers(sge.addr, sge.len);
   return true;
 }
 

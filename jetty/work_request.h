@@ -88,8 +88,18 @@ struct RequestView {
 // its value and the limit.
 urma_status_t view_request(const urma_jfs_wr_t& wr, const SendLimits& limits, RequestView* view);
 
+// For an sge that names no registration of this process, as local_piece().
+bool piece_without_segment(const urma_sge_t& sge, LocalPiece* piece);
 // Finds the registration of one sge of local memory. False, with one log line, if it has none.
-bool local_piece(const urma_sge_t& sge, LocalPiece* piece);
+[[gnu::always_inline]] inline bool local_piece(const urma_sge_t& sge, LocalPiece* piece) {
+  const auto* handle = static_cast<const SegmentHandle*>(sge.tseg);
+  if (sge.len == 0 || handle == nullptr || !handle->registered) [[unlikely]]
+    return piece_without_segment(sge, piece);
+  const auto& segment = static_cast<const Segment&>(*handle);
+  *piece = {sge.addr, sge.len, segment.covers(sge.addr, sge.len), segment.ref,
+            segment.open_token_id};
+  return true;
+}
 
 // Why a piece cannot be used; "" if it can.
 std::string why_piece_fails(const SegmentTable& segments, const LocalPiece& piece);

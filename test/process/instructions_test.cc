@@ -40,7 +40,7 @@ constexpr Budget kBudgets[] = {
     // A message has an entry, a slot in a ring, a posted receive and two records.
     {"send-post", 240},
     {"send-inline-post", 225},
-    {"receive-post", 175},
+    {"receive-post", kAim},
     {"receive-poll", 320},
     {"send-poll", 325},
     // An atomic is distinguished from six others before it runs.
