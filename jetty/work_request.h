@@ -88,7 +88,7 @@ struct RequestView {
 // its value and the limit.
 urma_status_t view_request(const urma_jfs_wr_t& wr, const SendLimits& limits, RequestView* view);
 
-// For an sge that names no registration of this process, as local_piece().
+// local_piece() for what names no registration of this process.
 bool piece_without_segment(const urma_sge_t& sge, LocalPiece* piece);
 // Finds the registration of one sge of local memory. False, with one log line, if it has none.
 [[gnu::always_inline]] inline bool local_piece(const urma_sge_t& sge, LocalPiece* piece) {

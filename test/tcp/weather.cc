@@ -215,7 +215,7 @@ class WeatherTest : public ProcessTest {
 TEST_F(WeatherTest, ALongTransferIsNotSilence) {
   // 1.5 s at 1 Mbit/s.
   constexpr size_t kBytes = 192 << 10;
-  // A packet of the greeting that is lost is sent again after a second, the next after three.
+  // The kernel sends a lost packet of an opening again after a second.
   if (weather().lost == 0) ::setenv("URMA_TCP_TIMEOUT_MS", "1200", 1);
   const auto owner = [](Channel& channel) {
     std::vector<char> memory(kBytes);
