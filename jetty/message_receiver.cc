@@ -36,8 +36,32 @@ MessageReceiver::MessageReceiver(const urma_jfr_cfg_t& cfg, const QueueIdentity&
       rnr_timer_(cfg.min_rnr_timer),
       posted_(cfg.depth, cfg.max_sge) {}
 
+// Most posts are of one receive, and make no call.
 urma_status_t MessageReceiver::post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept {
-  OwnerScope scope(lock_);
+  if (!lock_.enter_at_once()) [[unlikely]]
+    return post_behind(wr, bad_wr);
+  if (wr->next != nullptr || starved_ || !in_state(URMA_JFR_STATE_READY) ||
+      !posted_.post_plain(*wr)) [[unlikely]] {
+    return post_any(wr, bad_wr);
+  }
+  counters_.posts.add(1);
+  if (lock_.leave_at_once()) [[unlikely]]
+    return wake_one();
+  return URMA_SUCCESS;
+}
+
+urma_status_t MessageReceiver::post_behind(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept {
+  lock_.enter_behind();
+  return post_any(wr, bad_wr);
+}
+
+urma_status_t MessageReceiver::wake_one() noexcept {
+  lock_.wake_one();
+  return URMA_SUCCESS;
+}
+
+urma_status_t MessageReceiver::post_any(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept {
+  OwnerScope scope(lock_, std::adopt_lock);
   urma_status_t status = URMA_SUCCESS;
   uint64_t posts = 0;
   for (; wr != nullptr; wr = wr->next, ++posts) {

@@ -69,8 +69,12 @@ class MessageReceiver : public Receiver {
   // How a receive ends that takes this message.
   [[gnu::always_inline]] urma_cr_status_t check(ReceiveEntry* entry, const Message& message) const {
     // Its data has gone where the sender chose; the receive is used up, not filled.
-    if (message.kind == MessageKind::kWriteImm) return URMA_CR_SUCCESS;
-    if (message.length > entry->bytes) return URMA_CR_LOC_LEN_ERR;
+    return message.kind == MessageKind::kWriteImm ? URMA_CR_SUCCESS
+                                                  : check_room(entry, message.length);
+  }
+  // The same for a message that is written into it.
+  [[gnu::always_inline]] urma_cr_status_t check_room(ReceiveEntry* entry, uint32_t length) const {
+    if (length > entry->bytes) return URMA_CR_LOC_LEN_ERR;
     for (const LocalPiece& piece : ReceiveQueue::pieces(entry)) {
       if (piece.len != 0 && (!piece.valid || !segments_->alive(piece.ref))) {
         return URMA_CR_LOC_ACCESS_ERR;
@@ -105,6 +109,10 @@ class MessageReceiver : public Receiver {
   bool starved_ URMA_GUARDED_BY(lock_) = false;  // a message for an armed JFC waits for a receive
 
  private:
+  [[gnu::noinline]] urma_status_t post_behind(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept;
+  [[gnu::noinline]] urma_status_t post_any(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept
+      URMA_RELEASE(lock_);
+  [[gnu::noinline]] urma_status_t wake_one() noexcept;
   void serve_starved() URMA_REQUIRES(lock_);
   // Nanoseconds that a message waits for a receive at this JFR, by the sender's retry count.
   uint64_t rnr_limit_ns(uint32_t rnr_retry) const;

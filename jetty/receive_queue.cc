@@ -24,8 +24,7 @@ urma_status_t ReceiveQueue::post(const urma_jfr_wr_t& wr) {
                      depth_);
     return URMA_ENOMEM;
   }
-  // An empty queue starts over, so that it stays in the cache whatever its depth is.
-  if (size_ == 0) head_ = 0;
+  start_over_if_empty();
   ReceiveEntry& entry = at(place_of(size_));
   entry = {wr.user_ctx, 0, wr.src.num_sge};
   for (uint32_t i = 0; i < entry.pieces; ++i) {
@@ -34,12 +33,6 @@ urma_status_t ReceiveQueue::post(const urma_jfr_wr_t& wr) {
   }
   ++size_;
   return URMA_SUCCESS;
-}
-
-void ReceiveQueue::pop() {
-  head_ = head_ + 1 == depth_ ? 0 : head_ + 1;
-  --size_;
-  ++popped_;
 }
 
 void ReceiveQueue::make_room(uint32_t depth) {

@@ -26,9 +26,27 @@ class ReceiveQueue {
 
   // URMA_EINVAL for a request that the contract refuses, URMA_ENOMEM if the queue is full.
   urma_status_t post(const urma_jfr_wr_t& wr);
+  // The same for a receive of one piece, without a call. False if it needs one: nothing was done.
+  [[gnu::always_inline]] bool post_plain(const urma_jfr_wr_t& wr) {
+    if (wr.src.num_sge != 1 || wr.src.sge == nullptr || max_sge_ == 0 || size_ == depth_) {
+      return false;
+    }
+    start_over_if_empty();
+    ReceiveEntry& entry = at(place_of(size_));
+    entry.pieces = 1;
+    if (!piece_of_segment(*wr.src.sge, &pieces(&entry)[0])) return false;
+    entry.user_ctx = wr.user_ctx;
+    entry.bytes = wr.src.sge->len;
+    ++size_;
+    return true;
+  }
   // The oldest posted receive, or NULL.
   ReceiveEntry* front() const { return size_ == 0 ? nullptr : &at(head_); }
-  void pop();
+  [[gnu::always_inline]] void pop() {
+    head_ = head_ + 1 == depth_ ? 0 : head_ + 1;
+    --size_;
+    ++popped_;
+  }
   // Holds at least `depth` receives from now on.
   void make_room(uint32_t depth);
   uint32_t size() const { return size_; }
@@ -39,6 +57,10 @@ class ReceiveQueue {
   }
 
  private:
+  // So that it stays in the cache whatever its depth is.
+  void start_over_if_empty() {
+    if (size_ == 0) head_ = 0;
+  }
   // The place of the n-th receive, from the oldest on.
   uint32_t place_of(uint32_t n) const {
     return n < depth_ - head_ ? head_ + n : head_ - (depth_ - n);

@@ -88,17 +88,21 @@ struct RequestView {
 // its value and the limit.
 urma_status_t view_request(const urma_jfs_wr_t& wr, const SendLimits& limits, RequestView* view);
 
-// local_piece() for what names no registration of this process.
-bool piece_without_segment(const urma_sge_t& sge, LocalPiece* piece);
-// Finds the registration of one sge of local memory. False, with one log line, if it has none.
-[[gnu::always_inline]] inline bool local_piece(const urma_sge_t& sge, LocalPiece* piece) {
+// Finds the registration of one sge of local memory. False if it is empty, or names none.
+[[gnu::always_inline]] inline bool piece_of_segment(const urma_sge_t& sge, LocalPiece* piece) {
   const auto* handle = static_cast<const SegmentHandle*>(sge.tseg);
   if (sge.len == 0 || handle == nullptr || !handle->registered) [[unlikely]]
-    return piece_without_segment(sge, piece);
+    return false;
   const auto& segment = static_cast<const Segment&>(*handle);
   *piece = {sge.addr, sge.len, segment.covers(sge.addr, sge.len), segment.ref,
             segment.open_token_id};
   return true;
+}
+// local_piece() for those.
+bool piece_without_segment(const urma_sge_t& sge, LocalPiece* piece);
+// The same for any sge. False, with one log line, if it has bytes and no registration.
+[[gnu::always_inline]] inline bool local_piece(const urma_sge_t& sge, LocalPiece* piece) {
+  return piece_of_segment(sge, piece) || piece_without_segment(sge, piece);
 }
 
 // Why a piece cannot be used; "" if it can.
