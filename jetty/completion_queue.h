@@ -178,11 +178,11 @@ class CompletionQueue : public urma_jfc_t {
   uint64_t arming() const { return arming_.load(std::memory_order_relaxed); }
   // `count` completions are due now; solicited or failed. What made them due has been stored.
   [[gnu::always_inline]] void completed(uint32_t count, bool solicited) {
-    // SYNC(bell): between the store before and the load that follows; see arm().
-    light_barrier(fenced_);
-    if ((bell_->seen() & kArmed) != 0) [[unlikely]]
-      completed_armed(count, solicited);
+    if (may_be_armed()) [[unlikely]]
+      completed_where_armed(count, solicited);
   }
+  // Whether it is armed, or that look needs a fence before it: after what makes completions due.
+  [[gnu::always_inline]] bool may_be_armed() const { return watch_.may_be_set(); }
   // For a source that a poll left with more to move; called from its collect().
   void leave_unfinished() URMA_REQUIRES(poll_lock()) { unfinished_ = true; }
   void raise_delayed(uint64_t arming);
@@ -254,7 +254,7 @@ class CompletionQueue : public urma_jfc_t {
   void note_arming();
   void note_idle_polls();
   bool move_just_armed(bool* outstanding);
-  void completed_armed(uint32_t count, bool solicited);
+  [[gnu::noinline]] void completed_where_armed(uint32_t count, bool solicited);
   void raise();
 
   ProgressDomain* domain_;
@@ -278,6 +278,7 @@ class CompletionQueue : public urma_jfc_t {
 
   static Bell silent_bell_;  // for all JFCs without a channel
   Bell* bell_ = &silent_bell_;
+  BellWatch watch_;
   uint32_t bell_index_ = 0;
   bool fenced_ = false;
   EventChannel* channel_ = nullptr;

@@ -50,6 +50,7 @@ void CompletionQueue::raise_at(EventChannel* channel, Bell* bell, uint32_t bell_
   // A fence for each publication is cheap compared with a system call for each arming; but it would
   // slow down peers for which nobody sleeps. See kFences.
   fenced_ = !domain_->has_remote_bells() || !has_process_barrier();
+  watch_ = BellWatch(*bell_, fenced_);
 }
 
 urma_status_t CompletionQueue::arm(bool solicited_only) {
@@ -138,7 +139,10 @@ bool CompletionQueue::move() {
   return more && armed();
 }
 
-void CompletionQueue::completed_armed(uint32_t count, bool solicited) {
+void CompletionQueue::completed_where_armed(uint32_t count, bool solicited) {
+  // SYNC(bell): between the store before and the load that follows; see arm().
+  light_barrier(fenced_);
+  if ((bell_->seen() & kArmed) == 0) return;
   if (!wanted(bell_->bits.load(std::memory_order_relaxed), solicited)) return;
   const uint32_t enough = moderate_count_.load(std::memory_order_relaxed);
   const uint32_t period = moderate_period_.load(std::memory_order_relaxed);
@@ -212,6 +216,7 @@ urma_status_t CompletionQueue::end_events() {
   ::pthread_mutex_unlock(&event_mutex);
   channel_ = nullptr;
   bell_ = &silent_bell_;
+  watch_ = BellWatch();
   return URMA_SUCCESS;
 }
 

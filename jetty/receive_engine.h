@@ -29,6 +29,9 @@ concept Incoming = std::derived_from<Way, IncomingWay> &&
     requires(Way& way, const Message& message, Message* head, void* into) {
   // The next message, which stays until consume().
   { way.peek(head) } -> std::same_as<Peek>;
+  // The same, but only a SEND or SEND_IMM that came whole, and that copy_plain() copies at once.
+  { way.peek_plain(head) } -> std::same_as<bool>;
+  way.copy_plain(message, static_cast<char*>(into));
   // Copies bytes of a message from an offset on.
   way.copy(message, uint32_t{}, into, uint32_t{});
   // Whether messages come by shared memory; copy_at_once() of others never copies.
@@ -44,6 +47,8 @@ concept Incoming = std::derived_from<Way, IncomingWay> &&
   // told() is called before a turn, after_turn() after it: a sender told more in between is woken.
   // `blocked`: nothing more could be taken.
   way.after_turn(way.told(), bool{});
+  // Whether it would do something although more might be taken.
+  { way.has_to_tell(way.told()) } -> std::same_as<bool>;
   // Wakes a sender that sleeps.
   way.wake();
   // Whether the first message has begun, and has to go on.
@@ -118,8 +123,8 @@ class ReceiveEngine : public Base {
       return true;
     });
     turns_.forget();
-    forget_ways();
     count_ways();
+    forget_ways();
   }
 
  protected:
@@ -158,8 +163,9 @@ class ReceiveEngine : public Base {
   void finish(Way* way, const Message& message, ReceiveEntry* entry, urma_cr_status_t local,
               uint8_t remote, Poll* poll) URMA_REQUIRES(lock_);
 
-  // For poll_alone(): takes whole messages of a single way without a call, and leaves the rest to
-  // progress(). The poller's lock is held, which a pointer to a function cannot express.
+  // For poll_alone(): takes the first message of a single way without a call, if it is plain, and
+  // leaves all else to others. The poller's lock is held, which a pointer to a function cannot
+  // express.
   static int poll_source(CompletionQueue* poller, int count, urma_cr_t* cr,
                          CompletionSource* source) noexcept URMA_NO_THREAD_SAFETY_ANALYSIS {
     auto& engine = static_cast<ReceiveEngine&>(*source);
@@ -170,12 +176,23 @@ class ReceiveEngine : public Base {
     if (!engine.busy()) return poller->finish_poll(0, cr);
     if (!engine.lock_.enter_at_once()) [[unlikely]]
       return poller->poll_rest_guarded(0, count, cr);
-    int got = 0;
-    if (!engine.take_whole(poller, count, cr, &got))
-      return engine.poll_rest(poller, got, count, cr);
+    Way* const way = engine.only_way_;
+    if (way == nullptr || engine.holding_ != nullptr || !poller->ring().empty()) [[unlikely]]
+      return engine.poll_each(poller, count, cr);
+    const auto told = way->told();
+    bool solicited = false;
+    if (count == 0 || !engine.take_one(way, poller, cr, &solicited)) {
+      if (!rests(*way)) return engine.poll_each(poller, count, cr);
+      engine.lock_.leave();
+      return poller->finish_poll(0, cr);
+    }
+    if (engine.below_limit() || poller->may_be_armed() || way->has_to_tell(told) ||
+        (count != 1 && !rests(*way))) [[unlikely]] {
+      return engine.poll_behind_first(way, told, solicited, poller, count, cr);
+    }
     if (engine.lock_.leave_at_once()) [[unlikely]]
       engine.lock_.wake_one();
-    return got == 0 ? poller->finish_poll(0, cr) : poller->end_poll_at_once(got);
+    return poller->end_poll_at_once(1);
   }
 
   void close_all() override URMA_REQUIRES(lock_) {
@@ -186,8 +203,8 @@ class ReceiveEngine : public Base {
     }
     ways_.clear();
     turns_.forget();
-    forget_ways();
     count_ways();
+    forget_ways();
   }
   void note_flush() override URMA_REQUIRES(lock_) {
     if constexpr (kStacked) return Base::note_flush();
@@ -217,6 +234,7 @@ class ReceiveEngine : public Base {
 
  private:
   static constexpr int kMessagesPerTurn = 16;
+  using Told = decltype(std::declval<Way&>().told());
 
   // `Derived` with its own members. Its lock_ is this one, which clang does not know.
   Derived* self() { return static_cast<Derived*>(this); }
@@ -274,6 +292,7 @@ class ReceiveEngine : public Base {
   void count_ways() URMA_REQUIRES(lock_) {
     const auto open = static_cast<uint32_t>(ways_.size());
     const uint32_t flushing = !kStacked && to_flush_ != 0 ? 1 : 0;
+    only_way_ = open == 1 && flushing == 0 ? ways_.front().get() : nullptr;
     open_.store(open, std::memory_order_relaxed);
     busy_.store(open + flushing, std::memory_order_relaxed);
   }
@@ -305,8 +324,8 @@ class ReceiveEngine : public Base {
   [[gnu::cold, gnu::noinline]] void drop_finished() URMA_REQUIRES(lock_) {
     std::erase(ways_, nullptr);
     turns_.forget();
-    forget_ways();
     count_ways();
+    forget_ways();
   }
   // True if the way has ended: its place is then empty.
   [[gnu::always_inline]] bool progress_way(size_t index, Poll* poll, bool* moved)
@@ -319,6 +338,34 @@ class ReceiveEngine : public Base {
     if (holding_ == way.get()) end_own_parts();
     way.reset();
     return true;
+  }
+  // A poll that is more than one plain message.
+  [[gnu::noinline]] int poll_each(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept
+      URMA_RELEASE(lock_) URMA_NO_THREAD_SAFETY_ANALYSIS {
+    int got = 0;
+    bool all = true;
+    guarded(URMA_LOG_SITE,
+            [&]() URMA_NO_THREAD_SAFETY_ANALYSIS { all = take_whole(poller, count, cr, &got); });
+    return all ? end_poll(poller, got, cr) : poll_rest(poller, got, count, cr);
+  }
+  // After the first record, and with what has to be told of it.
+  [[gnu::noinline]] int poll_behind_first(Way* way, const Told& told, bool solicited,
+                                          CompletionQueue* poller, int count,
+                                          urma_cr_t* cr) noexcept
+      URMA_RELEASE(lock_) URMA_NO_THREAD_SAFETY_ANALYSIS {
+    int got = 1;
+    guarded(URMA_LOG_SITE, [&]() URMA_NO_THREAD_SAFETY_ANALYSIS {
+      tell_of_one(poller, solicited);
+      take_plain(way, poller, count, cr, &got);
+    });
+    way->after_turn(told, /*blocked=*/got != count);
+    if (got != count && !rests(*way)) return poll_rest(poller, got, count, cr);
+    return end_poll(poller, got, cr);
+  }
+  int end_poll(CompletionQueue* poller, int got, urma_cr_t* cr) noexcept
+      URMA_RELEASE(lock_) URMA_NO_THREAD_SAFETY_ANALYSIS {
+    lock_.leave();
+    return got == 0 ? poller->finish_poll(0, cr) : poller->end_poll_at_once(got);
   }
   // After `got` records, of fewer than `count`.
   [[gnu::noinline]] int poll_rest(CompletionQueue* poller, int got, int count,
@@ -346,39 +393,45 @@ class ReceiveEngine : public Base {
     Way* const way = ways_.front().get();
     if (rests(*way)) return true;
     const auto told = way->told();
-    bool more = true;
-    while (*got != count && more) {
-      if (!take_one(way, poller, &cr[*got])) [[unlikely]]
-        break;
-      ++*got;
-      more = !rests(*way);
-    }
-    way->after_turn(told, /*blocked=*/!more);
-    return !more || *got == count;
+    take_plain(way, poller, count, cr, got);
+    way->after_turn(told, /*blocked=*/*got != count);
+    return *got == count || rests(*way);
   }
-  // One message that lies whole in one place, and goes to one. False: nothing was done.
-  [[gnu::always_inline]] bool take_one(Way* way, CompletionQueue* poller, urma_cr_t* cr)
+  [[gnu::always_inline]] void take_plain(Way* way, CompletionQueue* poller, int count,
+                                         urma_cr_t* cr, int* got) URMA_REQUIRES(lock_) {
+    bool solicited = false;
+    while (*got != count && take_one(way, poller, &cr[*got], &solicited)) {
+      ++*got;
+      tell_of_one(poller, solicited);
+    }
+  }
+  bool below_limit() const URMA_REQUIRES(lock_) { return posted_.size() < this->limit_; }
+  // A receive was taken.
+  [[gnu::always_inline]] void tell_of_one(CompletionQueue* poller, bool solicited)
       URMA_REQUIRES(lock_) {
+    this->watch_limit(posted_.size());
+    poller->completed(1, solicited);
+  }
+  // One plain message that goes to one place; tell_of_one() follows. False: nothing was done.
+  [[gnu::always_inline]] bool take_one(Way* way, CompletionQueue* poller, urma_cr_t* cr,
+                                       bool* solicited) URMA_REQUIRES(lock_) {
     Message message;
+    if (!way->peek_plain(&message)) return false;
     ReceiveEntry* const entry = posted_.front();
     // Acquire pairs with the release in IncomingWay::abandon.
-    if (way->abandoned.load(std::memory_order_acquire) || way->jfc != poller ||
-        way->peek(&message) != Peek::kMessage || entry == nullptr || entry->pieces != 1 ||
-        (message.kind != MessageKind::kSend && message.kind != MessageKind::kSendImm) ||
-        (message.flags & kByReference) != 0 ||
+    if (way->abandoned.load(std::memory_order_acquire) || way->jfc != poller || entry == nullptr ||
+        entry->pieces != 1 ||
         (way->bond != nullptr && !bound_to(*way->bond, way->sender.eid, way->sender.id)) ||
-        this->check(entry, message) != URMA_CR_SUCCESS ||
-        !way->copy_at_once(message, reinterpret_cast<char*>(ReceiveQueue::pieces(entry)[0].addr)))
-        [[unlikely]] {
+        this->check_room(entry, message.length) != URMA_CR_SUCCESS) [[unlikely]] {
       return false;
     }
+    way->copy_plain(message, reinterpret_cast<char*>(ReceiveQueue::pieces(entry)[0].addr));
     way->unbound_since_ns = way->rnr_since_ns = 0;
     this->fill_record(*way, message, *entry, URMA_CR_SUCCESS, cr);
     posted_.pop();
     counters_.ended(URMA_CR_SUCCESS, message.length);
-    this->watch_limit(posted_.size());
-    poller->completed(1, (message.flags & kSolicited) != 0);
     way->consume(message, URMA_CR_SUCCESS);
+    *solicited = (message.flags & kSolicited) != 0;
     return true;
   }
   // A hint: whether a turn would do nothing.
@@ -407,10 +460,11 @@ class ReceiveEngine : public Base {
   [[gnu::always_inline]] void scatter(const Way& way, const Message& message,
                                       ReceiveEntry* entry) const URMA_REQUIRES(lock_);
 
-  size_t first_way_ URMA_GUARDED_BY(lock_) = 0;  // where the next turn begins
-  Turns turns_ URMA_GUARDED_BY(lock_){4};        // if the ways are many
-  std::atomic<uint32_t> open_{0};                // ways
-  std::atomic<uint32_t> busy_{0};                // ways, and one more if receives are to be flushed
+  Way* only_way_ URMA_GUARDED_BY(lock_) = nullptr;  // of ways_, if nothing is to be flushed
+  size_t first_way_ URMA_GUARDED_BY(lock_) = 0;     // where the next turn begins
+  Turns turns_ URMA_GUARDED_BY(lock_){4};           // if the ways are many
+  std::atomic<uint32_t> open_{0};                   // ways
+  std::atomic<uint32_t> busy_{0};  // ways, and one more if receives are to be flushed
   // Stacked: of this engine and its base. Neither takes all receives, nor all places for records.
   Alternation alternation_;
 };

@@ -12,8 +12,6 @@ namespace {
 // An entry begins a line. Neighbours are used by one thread at a time.
 constexpr size_t kLine = 64;
 
-constexpr Bell kAlwaysArmed = {.bits = kForAny};
-
 size_t entry_stride(const urma_jfs_cfg_t& cfg) {
   const size_t tail = std::max<size_t>(cfg.max_sge * sizeof(LocalPiece), cfg.max_inline_data);
   return (sizeof(SendEntry) + tail + kLine - 1) / kLine * kLine;
@@ -27,7 +25,7 @@ SendQueue::SendQueue(const urma_jfs_cfg_t& cfg, const QueueIdentity& identity, u
       jfc_(static_cast<CompletionQueue*>(cfg.jfc)),
       bell_(jfc_->bell()),
       fenced_(jfc_->fenced()),
-      watched_(fenced_ ? kAlwaysArmed : bell_),
+      watch_(bell_, fenced_),
       depth_(cfg.depth),
       places_(cfg.depth + 1),
       overflow_above_(cfg.jfc->jfc_cfg.depth),
@@ -144,32 +142,31 @@ void SendQueue::announce_armed() {
 // flight, up to the first entry that is not a success.
 inline int SendQueue::poll_alone(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept {
   if (empty()) return poller->finish_poll(0, cr);
-  if (busy() != nullptr) return poll_rest(poller, 0, count, cr, /*awaited=*/false);
   if (!lock_.enter_at_once()) [[unlikely]]
     return poller->poll_behind_other(count, cr);
-  int got = 0;
-  bool all = false;
-  if (busy() == nullptr) [[likely]] {
-    uint32_t size = size_.load(std::memory_order_relaxed);
-    uint32_t place = head_;
-    for (; size != 0 && got != count; --size) {
-      const SendEntry& entry = at(place);
-      if (entry.state != SendState::kDone || entry.status != URMA_CR_SUCCESS ||
-          entry.special != 0) {
-        break;
-      }
-      if (entry.signalled) fill_record(entry, &cr[got++]);
-      --entry.path->entries;
-      place = behind(place);
-    }
-    head_ = place;
-    popped_ += size_.load(std::memory_order_relaxed) - size;
-    size_.store(size, std::memory_order_relaxed);
-    all = size == 0 || got == count;
+  if (busy() != nullptr) {
+    return count > 0 && oldest_is_on_its_way() ? poll_messages(poller, count, cr)
+                                               : poll_rest(poller, 0, count, cr);
   }
+  int got = 0;
+  uint32_t size = size_.load(std::memory_order_relaxed);
+  uint32_t place = head_;
+  for (; size != 0 && got != count; --size) {
+    const SendEntry& entry = at(place);
+    if (entry.state != SendState::kDone || entry.status != URMA_CR_SUCCESS || entry.special != 0) {
+      break;
+    }
+    if (entry.signalled) fill_record(entry, &cr[got++]);
+    --entry.path->entries;
+    place = behind(place);
+  }
+  head_ = place;
+  popped_ += size_.load(std::memory_order_relaxed) - size;
+  size_.store(size, std::memory_order_relaxed);
+  const bool all = size == 0 || got == count;
+  if (!all || got == 0) return poll_rest(poller, got, count, cr);
   if (lock_.leave_at_once()) [[unlikely]]
-    return poll_rest(poller, got, count, cr, /*awaited=*/true);
-  if (!all || got == 0) return poll_rest(poller, got, count, cr, /*awaited=*/false);
+    return end_awaited_poll(poller, got);
   return poller->end_poll_at_once(got);
 }
 
@@ -178,14 +175,25 @@ int SendQueue::poll_source(CompletionQueue* poller, int count, urma_cr_t* cr,
   return static_cast<SendQueue&>(*source).poll_alone(poller, count, cr);
 }
 
-// Most polls of requests in flight come here: each call in it would save the same registers again.
-// The analysis does not know that the lambda runs here.
+int SendQueue::end_awaited_poll(CompletionQueue* poller, int got) noexcept {
+  lock_.wake_one();
+  return poller->end_poll_at_once(got);
+}
+
+int SendQueue::poll_messages(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept {
+  const int got = take_oldest(count, cr);
+  if (got == 0 || (got != count && !empty())) return poll_rest(poller, got, count, cr);
+  if (lock_.leave_at_once()) [[unlikely]]
+    return end_awaited_poll(poller, got);
+  return poller->end_poll_at_once(got);
+}
+
+// Each call in it would save the same registers again.
 [[gnu::flatten]] int SendQueue::poll_rest(CompletionQueue* poller, int got, int count,
-                                          urma_cr_t* cr, bool awaited) noexcept {
-  if (awaited) [[unlikely]]
-    lock_.wake_one();
+                                          urma_cr_t* cr) noexcept {
   const int more = guarded_count(URMA_LOG_SITE, [&]() URMA_NO_THREAD_SAFETY_ANALYSIS {
-    return SendQueue::collect(poller, count - got, cr + got);
+    OwnerScope scope(lock_, std::adopt_lock);
+    return advance_and_retire(poller, count - got, cr + got);
   });
   return poller->finish_usual_poll(got + std::max(more, 0), cr);
 }
@@ -193,6 +201,13 @@ int SendQueue::poll_source(CompletionQueue* poller, int count, urma_cr_t* cr,
 int SendQueue::collect(CompletionQueue* poller, int count, urma_cr_t* cr) {
   if (empty()) return 0;
   OwnerScope scope(lock_);
+  const bool message = count > 0 && busy() != nullptr && oldest_is_on_its_way();
+  const int got = message ? take_oldest(count, cr) : 0;
+  // These must not be lost if the rest throws.
+  return got != 0 ? got : advance_and_retire(poller, count, cr);
+}
+
+inline int SendQueue::advance_and_retire(CompletionQueue* poller, int count, urma_cr_t* cr) {
   // Without a busy path, nothing has become due since the last announcement.
   if (busy() != nullptr) {
     advance_paths();

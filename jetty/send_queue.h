@@ -78,6 +78,9 @@ class SendPath {
   virtual bool advance() = 0;
   // Drops the first request that waits to be executed.
   virtual void give_up_first() = 0;
+  // Whether the message at this place of the queue, the oldest of all, was in flight here and has
+  // ended with success. True only once. A path may leave all that to advance().
+  virtual bool take_ended(uint32_t /*place*/) { return false; }
   // Keeps what the request that is about to fail has met, for its line in the log.
   template <typename... Args>
   [[gnu::cold, gnu::noinline]] void because(fmt::string_view text, const Args&... args) {
@@ -228,11 +231,7 @@ class SendQueue : public CompletionSource {
     return (bell_.seen() & kArmed) != 0;
   }
   // The same, and also true if that look needs a fence before it.
-  [[gnu::always_inline]] bool may_be_armed() const {
-    // SYNC(bell): as in armed().
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    return watched_.bits.load(std::memory_order_relaxed) != 0;
-  }
+  [[gnu::always_inline]] bool may_be_armed() const { return watch_.may_be_set(); }
   // Tells an armed JFC of the completions that are now due.
   void announce() {
     if (armed()) [[unlikely]]
@@ -273,6 +272,11 @@ class SendQueue : public CompletionSource {
       head_ = behind(head_);
     }
   }
+  // Whether the oldest request, of a queue that is not empty, is a message in flight that leaves a
+  // record. From then on: up to `count` records, at least one, of such messages that have ended on
+  // the only busy path.
+  [[gnu::always_inline]] bool oldest_is_on_its_way() const URMA_REQUIRES(lock_);
+  [[gnu::always_inline]] int take_oldest(int count, urma_cr_t* cr) URMA_REQUIRES(lock_);
   [[gnu::always_inline]] int retire(int count, urma_cr_t* cr);
   [[gnu::always_inline]] static void fill_record(const SendEntry& entry, urma_cr_t* cr);
   bool move_for(CompletionQueue* waiter, bool just_armed) override;
@@ -286,9 +290,18 @@ class SendQueue : public CompletionSource {
                          CompletionSource* source) noexcept URMA_NO_THREAD_SAFETY_ANALYSIS;
   [[gnu::always_inline]] int poll_alone(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept
       URMA_RELEASE(poller->poll_lock());
-  // After `got` records; `awaited`: another thread sleeps until the lock is left.
-  [[gnu::noinline]] int poll_rest(CompletionQueue* poller, int got, int count, urma_cr_t* cr,
-                                  bool awaited) noexcept URMA_RELEASE(poller->poll_lock());
+  // After `got` records. The analysis does not know that the lambda in it leaves the lock.
+  [[gnu::noinline]] int poll_rest(CompletionQueue* poller, int got, int count,
+                                  urma_cr_t* cr) noexcept URMA_RELEASE(lock_)
+      URMA_RELEASE(poller->poll_lock()) URMA_NO_THREAD_SAFETY_ANALYSIS;
+  // The same, if these are all, and another thread waits for the lock that was left.
+  [[gnu::noinline]] int end_awaited_poll(CompletionQueue* poller, int got) noexcept
+      URMA_RELEASE(poller->poll_lock());
+  int advance_and_retire(CompletionQueue* poller, int count, urma_cr_t* cr) URMA_REQUIRES(lock_)
+      URMA_REQUIRES(poller->poll_lock());
+  // As poll_alone(), after oldest_is_on_its_way().
+  [[gnu::noinline]] int poll_messages(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept
+      URMA_RELEASE(lock_) URMA_RELEASE(poller->poll_lock());
   [[gnu::noinline]] void announce_armed();
   [[gnu::cold, gnu::noinline]] void fill_marker(const SendEntry& entry, urma_cr_t* cr) const;
   [[gnu::cold, gnu::noinline]] void vacate_special(SendEntry* entry);
@@ -355,7 +368,7 @@ class SendQueue : public CompletionSource {
   CompletionQueue* const jfc_;
   const Bell& bell_;  // of the JFC
   const bool fenced_;
-  const Bell& watched_;  // see may_be_armed()
+  const BellWatch watch_;
   const uint32_t depth_;
   const uint32_t places_;          // one more than the depth, for the marker
   const uint32_t overflow_above_;  // the depth of the JFC
@@ -389,6 +402,29 @@ inline void SendQueue::fill_record(const SendEntry& entry, urma_cr_t* cr) {
   cr->status = static_cast<urma_cr_status_t>(entry.status);
   cr->user_ctx = entry.user_ctx;
   cr->completion_len = static_cast<uint32_t>(entry.bytes);
+}
+
+inline bool SendQueue::oldest_is_on_its_way() const {
+  const SendEntry& entry = *oldest();
+  return entry.state == SendState::kInFlight && entry.special == 0 && entry.signalled &&
+         entry.kind == OpKind::kSend;
+}
+
+inline int SendQueue::take_oldest(int count, urma_cr_t* cr) {
+  int got = 0;
+  do {
+    SendEntry* const entry = oldest();
+    SendPath* const path = busy();
+    // An armed JFC has to be told of what has ended.
+    if (path == nullptr || path->earlier != nullptr || entry->path != path || may_be_armed() ||
+        !path->take_ended(head_)) {
+      break;
+    }
+    // A path may keep what belongs to the entry until it sees this.
+    entry->state = SendState::kDone;
+    leave_at_once(entry, path, &cr[got]);
+  } while (++got != count && !empty() && oldest_is_on_its_way());
+  return got;
 }
 
 inline int SendQueue::retire(int count, urma_cr_t* cr) {

@@ -168,11 +168,14 @@ class WireIncoming : public IncomingWay {
   }
 
   static constexpr bool kIsNear = false;
+  static bool peek_plain(Message* /*message*/) { return false; }
+  static void copy_plain(const Message& /*message*/, char* /*to*/) {}
   bool copy_at_once(const Message& /*message*/, char* /*to*/) const { return false; }
   uint64_t told() const { return told_; }
   void after_turn(uint64_t before, bool /*blocked*/) {
-    if (told_ != before) wake();
+    if (has_to_tell(before)) wake();
   }
+  bool has_to_tell(uint64_t before) const { return told_ != before; }
   static bool took_back(const Message& message) { return is_announced(message); }
 
  protected:

@@ -43,6 +43,27 @@ struct alignas(kCacheLine) Bell {
 };
 static_assert(sizeof(Bell) == kCacheLine && std::atomic<uint32_t>::is_always_lock_free);
 
+// Bells that never change: one that nobody waits at, and one at which somebody always may.
+inline constexpr Bell kSilentBell = {};
+inline constexpr Bell kSetBell = {.bits = kForAny};
+
+// Whether somebody may wait at a bell, for the short path: a comparison, without the fence that a
+// sure answer needs where there is no process barrier. There `fence` makes it watch a set bell.
+class BellWatch {
+ public:
+  BellWatch() = default;
+  BellWatch(const Bell& bell, bool fence) : bell_(fence ? &kSetBell : &bell) {}
+  // After something was published.
+  [[gnu::always_inline]] bool may_be_set() const {
+    // SYNC(bell): as the light barrier before Bell::seen().
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    return bell_->bits.load(std::memory_order_relaxed) != 0;
+  }
+
+ private:
+  const Bell* bell_ = &kSilentBell;
+};
+
 // The number of bells of a process; the low bits of a JFC's id say which is its own.
 inline constexpr uint32_t kBells = 65536;
 inline constexpr uint32_t kNoBell = UINT32_MAX;

@@ -45,7 +45,7 @@ TEST_P(BesideShmTest, APostAndAPollCostHardlyMore) {
                 cost - over_shm);
     EXPECT_LE(cost, over_shm + kMore) << name;
   }
-  EXPECT_EQ(compared, 24);
+  EXPECT_EQ(compared, 28);
 }
 
 INSTANTIATE_TEST_SUITE_P(Queues, BesideShmTest, testing::Values("lock_free", "ordinary", "shared"),

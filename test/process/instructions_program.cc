@@ -8,6 +8,7 @@
 #include <array>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "test/process/counting.h"
 #include "test/process/endpoint.h"
@@ -153,6 +154,49 @@ void count_chain(Party& party, const urma_jfs_wr_t& wr, bool each, Counting coun
   dump(name, kCalls * kChain);
 }
 
+// 16 messages, posted in one call and taken in one poll, with as many receives in one call. The
+// last one leaves a record.
+void one_chain_of_messages(Party& party, Counting counted) {
+  std::array<urma_jfs_wr_t, kChain> sends;
+  std::array<urma_jfr_wr_t, kChain> receives;
+  sends.fill(urma_test::send_request(party.self, &party.here));
+  receives.fill({{&party.into, 1}, 7, nullptr});
+  for (int i = 0; i < kChain; ++i) {
+    const bool last = i == kChain - 1;
+    sends[i].flag.bs.complete_enable = last;
+    sends[i].next = last ? nullptr : &sends[i + 1];
+    receives[i].next = last ? nullptr : &receives[i + 1];
+  }
+  std::array<urma_cr_t, kChain> records;
+  Endpoint& endpoint = party.endpoint;
+  urma_jfr_wr_t* bad_receive;
+  urma_jfs_wr_t* bad;
+  const urma_status_t posted = call(counted, Counting::kReceivePost, [&] {
+    return urma_post_jetty_recv_wr(endpoint.jetty, receives.data(), &bad_receive);
+  });
+  const urma_status_t sent = call(counted, Counting::kPost, [&] {
+    return urma_post_jetty_send_wr(endpoint.jetty, sends.data(), &bad);
+  });
+  const int taken = call(counted, Counting::kReceivePoll, [&] {
+    return urma_poll_jfc(endpoint.receive_jfc, kChain, records.data());
+  });
+  const int ended = call(counted, Counting::kPoll,
+                         [&] { return urma_poll_jfc(endpoint.send_jfc, kChain, records.data()); });
+  require(posted == URMA_SUCCESS && sent == URMA_SUCCESS && taken == kChain && ended == 1,
+          "a chain of messages does not end at once");
+}
+
+void count_chains_of_messages(Party& party) {
+  const std::pair<Counting, const char*> all[] = {{Counting::kReceivePost, "receive-chain-post"},
+                                                  {Counting::kPost, "send-chain-post"},
+                                                  {Counting::kReceivePoll, "receive-chain-poll"},
+                                                  {Counting::kPoll, "send-chain-poll"}};
+  for (const auto& [counted, name] : all) {
+    for (int i = 0; i < kCalls; ++i) one_chain_of_messages(party, counted);
+    dump(name, kCalls * kChain);
+  }
+}
+
 void count_writes_inline(Party& party) {
   urma_jfs_wr_t wr = urma_test::write_request(party.self, &party.here, &party.there);
   wr.flag.bs.inline_flag = 1;
@@ -233,6 +277,7 @@ void count_each(Party& party) {
                   "cas");
   count_writes_inline(party);
   count_sends(party);
+  count_chains_of_messages(party);
   count_imports(party);
   count_empty_poll(party.endpoint.send_jfc, "empty-send-poll");
   count_empty_poll(party.endpoint.receive_jfc, "empty-receive-poll");

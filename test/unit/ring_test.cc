@@ -332,6 +332,63 @@ TEST(Ring, LengthsThatDoNotFitTheKindAreRefused) {
   EXPECT_EQ(peek_at(3, kByReference, 100, 160, &message), Peek::kBroken);
 }
 
+// The look for a message that lies whole in one slot takes nothing else, whatever a peer writes,
+// and agrees with peek().
+TEST(Ring, OnlyWholeMessagesOfOneSlotAreTakenAtOnce) {
+  Ends ends;
+  MessageHeader& header = RingLayout(ends.producer.memory().data(), kRingBytes).header(0);
+  uint32_t taken = 0;
+  for (uint32_t kind = 0; kind < 256; ++kind) {
+    for (uint32_t flags = 0; flags < 256; ++flags) {
+      for (const uint32_t slots : {0, 1, 2, 65535}) {
+        for (const uint32_t payload : {0U, 40U, 41U, UINT32_MAX}) {
+          for (const uint32_t length : {0U, 40U, 41U, UINT32_MAX}) {
+            header.length = length;
+            header.payload = payload;
+            header.word =
+                first_word(0, static_cast<MessageKind>(kind), static_cast<uint8_t>(flags), slots);
+            Message plain, any;
+            if (!ends.consumer.peek_slot(&plain)) continue;
+            ++taken;
+            ASSERT_EQ(ends.consumer.peek(&any), Peek::kMessage);
+            ASSERT_TRUE(is_whole(any) && any.slots == 1 && any.payload <= kSlotPayload);
+            ASSERT_TRUE(plain.kind == any.kind && plain.flags == any.flags && plain.slots == 1 &&
+                        plain.length == any.length && plain.payload == any.payload);
+          }
+        }
+      }
+    }
+  }
+  // Two kinds, two flags in each combination, two sizes.
+  EXPECT_EQ(taken, 2U * 4 * 2);
+  header.word = first_word(1, MessageKind::kSend, 0, 1);
+  Message plain;
+  EXPECT_FALSE(ends.consumer.peek_slot(&plain)) << "the message of another position";
+}
+
+TEST(Ring, OnlyTheOldestMessageThatSucceededIsReapedByItsCookie) {
+  Ends ends;
+  Message message;
+  for (uint32_t i = 0; i < 3; ++i) ASSERT_TRUE(send(&ends.producer, pattern(8, i), i));
+  EXPECT_FALSE(ends.producer.reap_success(0)) << "it was not consumed";
+  const uint8_t statuses[] = {URMA_CR_SUCCESS, URMA_CR_REM_RESP_LEN_ERR, URMA_CR_SUCCESS};
+  for (const uint8_t status : statuses) {
+    ASSERT_EQ(ends.consumer.peek(&message), Peek::kMessage);
+    receive(&ends.consumer, message, status);
+  }
+  EXPECT_FALSE(ends.producer.reap_success(1)) << "it is not the oldest";
+  EXPECT_TRUE(ends.producer.reap_success(0));
+  EXPECT_FALSE(ends.producer.reap_success(0)) << "once only";
+  EXPECT_FALSE(ends.producer.reap_success(1)) << "it has failed";
+  uint32_t cookie;
+  uint8_t status;
+  ASSERT_TRUE(ends.producer.reap(&cookie, &status));
+  EXPECT_EQ(cookie, 1U);
+  EXPECT_EQ(status, URMA_CR_REM_RESP_LEN_ERR);
+  EXPECT_TRUE(ends.producer.reap_success(2));
+  EXPECT_TRUE(ends.producer.idle());
+}
+
 TEST(Ring, RefusesUnsealedOrTooSmallMemory) {
   RingProducer producer(kRingBytes);
   EXPECT_THROW(RingConsumer(Fd(::fcntl(producer.memory().fd(), F_DUPFD_CLOEXEC, 0)), 8192), Error);

@@ -78,6 +78,18 @@ bool QueuePath::advance() {
   return waiting || (ring_ == nullptr && !ring_idle());
 }
 
+bool QueuePath::take_ended(uint32_t place) {
+  // What waits to be executed must not wait until all that has ended was polled; and behind the
+  // last message, the end of the ring must be found.
+  if (!idle() || ring_ == nullptr ||
+      (outstanding == 1 && (ring_->closed() != 0 || opening_->link->gone())) ||
+      !ring_->reap_success(place)) {
+    return false;
+  }
+  fruitless_ = 0;
+  return true;
+}
+
 void QueuePath::next_begins() {
   copying_.reset();
   found_full_ = false;
@@ -274,11 +286,8 @@ void QueuePath::publish_write(SendEntry* entry) {
 }
 
 void QueuePath::wake_where_awaited(bool solicited) {
-  if (awaited(solicited)) wake();
-}
-
-void QueuePath::wake() {
-  if (!opening_->bell.push()) opening_->link->hint_progress();
+  const RemoteBell& bell = opening_->bell;
+  if (bell.awaited(solicited) && !bell.push()) opening_->link->hint_progress();
 }
 
 }  // namespace urma::shm

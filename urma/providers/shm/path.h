@@ -47,6 +47,7 @@ class QueuePath : public RequestPath {
 
   bool is_near() const override { return true; }
   bool advance() override;
+  bool take_ended(uint32_t place) override;
   void insist() override;
   void flush() override;
   // Publishes a message if that needs no look at what the receiver has written: that cache line
@@ -69,8 +70,8 @@ class QueuePath : public RequestPath {
   // Adds the bytes of a message by reference that the receiver asks for, while it is in flight and
   // their memory stands. False if this path sends no such message.
   bool lent(const CopyMessageRequest& asked, IovecList* list);
-  bool awaited(bool solicited) const { return opening_->bell.awaited(solicited); }
-  void wake();
+  [[gnu::always_inline]] bool may_be_awaited() const { return opening_->bell.may_be_awaited(); }
+  void wake_where_awaited(bool solicited);
 
  protected:
   Step transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
@@ -135,7 +136,6 @@ class QueuePath : public RequestPath {
   bool change_rings();
   void note_full(uint32_t payload);
   void publish_write(SendEntry* entry);
-  void wake_where_awaited(bool solicited);
   bool ring_idle() const { return opening_ == nullptr || opening_->ring.idle(); }
   void ask_to_close(const std::shared_ptr<RingOpening>& opening, bool lends);
   void drop_ring();

@@ -53,6 +53,7 @@ struct IncomingRing : IncomingWay {
 
   // As ReceiveEngine wants it.
   [[gnu::always_inline]] Peek peek(Message* message) const { return ring.peek(message); }
+  [[gnu::always_inline]] bool peek_plain(Message* message) const { return ring.peek_slot(message); }
   void copy(const Message& message, uint32_t offset, void* to, uint32_t bytes) const {
     ring.copy_payload(message, offset, to, bytes);
   }
@@ -61,6 +62,9 @@ struct IncomingRing : IncomingWay {
     if (message.slots != 1 || message.kind == MessageKind::kSendInvalidate) return false;
     ring.copy_slot(message, to);
     return true;
+  }
+  [[gnu::always_inline]] void copy_plain(const Message& message, char* to) const {
+    ring.copy_slot(message, to);
   }
   [[gnu::always_inline]] void consume(const Message& message, uint8_t status) {
     ring.consume(message, status);
@@ -76,6 +80,9 @@ struct IncomingRing : IncomingWay {
     if (blocked) ring.answer_wanted();
     // A sender that could not be woken finds out by itself, when it looks after its requests.
     if (ring.told() != before.answers) bell.ring(ring.errors_told() != before.errors);
+  }
+  [[gnu::always_inline]] bool has_to_tell(const Told& before) const {
+    return ring.told() != before.answers && bell.may_be_awaited();
   }
   void wake() { bell.ring(true); }
   [[gnu::always_inline]] bool in_parts() const { return pull != nullptr; }

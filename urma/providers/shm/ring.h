@@ -74,11 +74,14 @@ static_assert(sizeof(RingAnswers) == kCacheLine && sizeof(RingRequests) == kCach
 
 // A message's first word: the low half of position + 1 (so that zeroed memory is no message), then
 // kind, flags and the number of slots.
-[[gnu::always_inline]] inline uint64_t first_word(uint64_t position, MessageKind kind,
-                                                  uint8_t flags, uint32_t slots) {
+[[gnu::always_inline]] constexpr uint64_t first_word(uint64_t position, MessageKind kind,
+                                                     uint8_t flags, uint32_t slots) {
   return static_cast<uint32_t>(position + 1) | uint64_t{static_cast<uint8_t>(kind)} << 32 |
          uint64_t{flags} << 40 | uint64_t{slots} << 48;
 }
+
+// The payload that one slot carries.
+inline constexpr uint32_t kSlotPayload = kSlotBytes - sizeof(MessageHeader);
 
 // Without a call.
 [[gnu::always_inline]] inline void copy_payload_of_slot(char* to, const char* from,
@@ -173,6 +176,18 @@ class RingProducer {
     reaped_ = end;
     return true;
   }
+  // The same for one that has this cookie, and that ended with success; false for any other.
+  [[gnu::always_inline]] bool reap_success(uint32_t cookie) {
+    if (reaped_ == head_) return false;
+    const Sent& sent = sent_[reaped_ & (layout_.slots() - 1)];
+    const uint64_t end = reaped_ + sent.slots;
+    const std::atomic<uint8_t>& answer = layout_.answer(reaped_);
+    if (sent.cookie != cookie || (end > consumed_ && end > refresh_consumed())) return false;
+    // Relaxed: as in reap().
+    if (answer.load(std::memory_order_relaxed) != URMA_CR_SUCCESS) return false;
+    reaped_ = end;
+    return true;
+  }
   bool idle() const { return reaped_ == head_; }
   // Where the oldest message begins that the consumer is not through with.
   uint64_t oldest() const { return reaped_; }
@@ -234,19 +249,21 @@ class RingProducer {
 inline bool RingProducer::publish_slot(MessageKind kind, uint8_t flags, const char* data,
                                        uint32_t bytes, uint64_t immediate, uint32_t cookie) {
   // One slot more than the message, and clean: see begin().
-  if (bytes > kSlotBytes - sizeof(MessageHeader) || head_ < dirty_until_ ||
-      head_ - reaped_ + 2 > layout_.slots()) [[unlikely]] {
+  const uint64_t head = head_;
+  if (bytes > kSlotPayload || head < dirty_until_ || head - reaped_ + 2 > layout_.slots())
+      [[unlikely]] {
     return false;
   }
-  MessageHeader& header = layout_.header(head_);
+  const uint64_t slot = head & (layout_.slots() - 1);
+  MessageHeader& header = layout_.header(head);
   header.length = bytes;
   header.payload = bytes;
   header.immediate = immediate;
   copy_payload_of_slot(reinterpret_cast<char*>(&header + 1), data, bytes);
-  sent_[head_ & (layout_.slots() - 1)] = {cookie, 1, false};
+  sent_[slot] = {cookie, 1, false};
   // SYNC(ring-publish): release pairs with the acquire in RingConsumer::peek.
-  header.word.store(first_word(head_, kind, flags, 1), std::memory_order_release);
-  ++head_;
+  header.word.store(first_word(head, kind, flags, 1), std::memory_order_release);
+  head_ = head + 1;
   return true;
 }
 
@@ -270,17 +287,19 @@ class RingConsumer {
 
   // Reads the next message's header once. kBroken: the producer broke the rules; close the ring.
   [[gnu::always_inline]] Peek peek(Message* message) const;
+  // The same for a SEND or SEND_IMM that lies whole in one slot, as most do: false for all else.
+  [[gnu::always_inline]] bool peek_slot(Message* message) const;
   void copy_payload(const Message& message, uint32_t offset, void* to, uint32_t bytes) const;
   // The whole payload of a message of one slot.
   [[gnu::always_inline]] void copy_slot(const Message& message, char* to) const {
-    copy_payload_of_slot(to, reinterpret_cast<const char*>(&layout_.header(position_) + 1),
-                         message.payload);
+    copy_payload_of_slot(to, reinterpret_cast<const char*>(next_ + 1), message.payload);
   }
   // Takes the message off the ring. Tells the producer a `status` other than success.
   [[gnu::always_inline]] void consume(const Message& message, uint8_t status) {
     if (status != URMA_CR_SUCCESS) [[unlikely]]
       note_error(status);
     position_ += message.slots;
+    next_ = &layout_.header(position_);
     // A producer that waits learns at once; other room is given back in quarters of the ring.
     if ((message.flags & kWantsAnswer) != 0 || status != URMA_CR_SUCCESS ||
         position_ - published_ >= layout_.slots() / 4) {
@@ -290,7 +309,7 @@ class RingConsumer {
   // Whether there is neither a message nor an answer to give. A hint: peek() decides.
   [[gnu::always_inline]] bool silent() const {
     // Relaxed: a message published during this look is found by the next one, and read by peek().
-    const uint64_t word = layout_.header(position_).word.load(std::memory_order_relaxed);
+    const uint64_t word = next_->word.load(std::memory_order_relaxed);
     return static_cast<uint32_t>(word) != static_cast<uint32_t>(position_ + 1) &&
            (published_ == position_ ||
             layout_.requests().wanted.load(std::memory_order_relaxed) <= published_);
@@ -336,6 +355,7 @@ class RingConsumer {
 
   std::optional<SharedMemory> memory_;
   RingLayout layout_;
+  MessageHeader* next_ = &layout_.header(0);  // at position_
   uint64_t position_ = 0;
   uint64_t published_ = 0;
   uint64_t told_ = 0;
@@ -344,7 +364,7 @@ class RingConsumer {
 };
 
 inline Peek RingConsumer::peek(Message* message) const {
-  const MessageHeader& header = layout_.header(position_);
+  const MessageHeader& header = *next_;
   // SYNC(ring-publish): acquire pairs with the release in RingProducer::publish.
   const uint64_t word = header.word.load(std::memory_order_acquire);
   if (static_cast<uint32_t>(word) != static_cast<uint32_t>(position_ + 1)) return Peek::kEmpty;
@@ -358,6 +378,32 @@ inline Peek RingConsumer::peek(Message* message) const {
                      sound_slots(message->slots, slots_for(message->payload)) &&
                      sound_lengths(*message);
   return sound ? Peek::kMessage : Peek::kBroken;
+}
+
+inline bool RingConsumer::peek_slot(Message* message) const {
+  // Kind, flags and slots of such a message, less those of a SEND without flags.
+  constexpr uint32_t kPlain = first_word(0, MessageKind::kSend, 0, 1) >> 32;
+  constexpr uint32_t kMayDiffer = first_word(0, MessageKind{1}, kWantsAnswer | kSolicited, 0) >> 32;
+  static_assert(static_cast<int>(MessageKind::kSend) + 1 ==
+                static_cast<int>(MessageKind::kSendImm));
+  // SYNC(ring-publish): acquire pairs with the release in RingProducer::publish.
+  const uint64_t word = next_->word.load(std::memory_order_acquire);
+  const auto form = static_cast<uint32_t>(word >> 32);
+  if (static_cast<uint32_t>(word) != static_cast<uint32_t>(position_ + 1) ||
+      ((form - kPlain) & ~kMayDiffer) != 0) {
+    return false;
+  }
+  const uint32_t length = const_cast<const volatile uint32_t&>(next_->length);
+  const uint32_t payload = const_cast<const volatile uint32_t&>(next_->payload);
+  if (payload != length || payload > kSlotPayload) return false;
+  const uint64_t immediate = const_cast<const volatile uint64_t&>(next_->immediate);
+  *message = {static_cast<MessageKind>(form & 0xFF),
+              static_cast<uint8_t>(form >> 8 & 0xFF),
+              1,
+              length,
+              payload,
+              immediate};
+  return true;
 }
 
 }  // namespace urma::shm

@@ -102,7 +102,7 @@ urma_status_t Sender::post_run(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexce
       return post_rest(wr, bad_wr, done);
     wr = wr->next;
   } while (wr != nullptr && direct_kind_of(wr->opcode) == kKind);
-  if (wr != nullptr || queue().armed()) [[unlikely]]
+  if (wr != nullptr || queue().may_be_armed()) [[unlikely]]
     return post_rest(wr, bad_wr, Direct::kNot);
   if (lock().leave_at_once()) [[unlikely]]
     return wake_one();
@@ -120,8 +120,8 @@ urma_status_t Sender::post_rest(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr, Direc
   for (Direct done = first; wr != nullptr; wr = wr->next, done = Direct::kNot) {
     if (done == Direct::kNot) done = post_direct(*wr);
     if (done == Direct::kDone) continue;
-    if (done == Direct::kAwaited) {
-      short_path()->wake();
+    if (done == Direct::kMayBeAwaited) {
+      short_path()->wake_where_awaited(wr->flag.bs.solicited_enable != 0);
       continue;
     }
     TargetPath* path = nullptr;
@@ -235,7 +235,7 @@ inline Sender::Direct Sender::send_direct(const urma_jfs_wr_t& wr) {
   entry->bytes = send.bytes;
   entry->path = last_path();
   queue().commit_sent(entry, signalled);
-  return short_path()->awaited(solicited) ? Direct::kAwaited : Direct::kDone;
+  return short_path()->may_be_awaited() ? Direct::kMayBeAwaited : Direct::kDone;
 }
 
 }  // namespace urma::shm

@@ -51,9 +51,9 @@ class Sender : public urma::Sender {
   // After a post.
   [[gnu::noinline]] urma_status_t finish_post(urma_status_t status) noexcept URMA_RELEASE(lock());
   bool lends_what_fits();
-  // The result of a request that was to be executed at once. kNot: nothing has happened; kAwaited:
-  // it is in flight, and its receiver has to be woken.
-  enum class Direct { kNot, kDone, kAwaited };
+  // The result of a request that was to be executed at once. kNot: nothing has happened;
+  // kMayBeAwaited: it is in flight, and its receiver may have to be woken.
+  enum class Direct { kNot, kDone, kMayBeAwaited };
   // Which simple requests are executed: all, or those that take no call. A call, wherever it
   // stands, makes all others save their registers.
   enum class Reach { kAll, kWithoutCall };

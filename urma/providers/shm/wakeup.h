@@ -52,6 +52,7 @@ class RemoteBell {
       : region_(std::move(region)),
         bell_(&SegmentTable::bell_in(region_->memory.data(), bell)),
         fence_(region_->fence),
+        watch_(*bell_, fence_),
         doorbell_(std::move(doorbell)) {}
 
   // After something was published: whether the peer waits for it.
@@ -63,6 +64,8 @@ class RemoteBell {
     const uint32_t bits = bell_->seen();
     return bits != 0 && wakes(bits, solicited);
   }
+  // The same, and also true if that look needs a fence before it.
+  [[gnu::always_inline]] bool may_be_awaited() const { return watch_.may_be_set(); }
   // Wakes the peer. False if it could not be woken.
   bool push() const { return doorbell_->push(); }
 
@@ -74,6 +77,7 @@ class RemoteBell {
   std::shared_ptr<const PeerRegion> region_;
   const Bell* bell_ = nullptr;
   bool fence_ = false;
+  BellWatch watch_;
   std::shared_ptr<const Doorbell> doorbell_;
 };
 
