@@ -272,10 +272,11 @@ class SendQueue : public CompletionSource {
       head_ = behind(head_);
     }
   }
-  // Whether the oldest request, of a queue that is not empty, is a message in flight that leaves a
-  // record. From then on: up to `count` records, at least one, of such messages that have ended on
-  // the only busy path.
+  // Whether the oldest request is a message in flight that leaves a record. For a queue that is not
+  // empty.
   [[gnu::always_inline]] bool oldest_is_on_its_way() const URMA_REQUIRES(lock_);
+  // If so, takes the records of such messages, from the oldest on, while they have ended with
+  // success on the only busy path. `count`, above 0, is the room in `cr`.
   [[gnu::always_inline]] int take_oldest(int count, urma_cr_t* cr) URMA_REQUIRES(lock_);
   [[gnu::always_inline]] int retire(int count, urma_cr_t* cr);
   [[gnu::always_inline]] static void fill_record(const SendEntry& entry, urma_cr_t* cr);
