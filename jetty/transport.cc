@@ -18,7 +18,7 @@ constexpr uint64_t kTickNs = 1'000'000;
 
 // Receivers that a poll looks at besides its own.
 constexpr size_t kReceiversPerSweep = 4;
-constexpr uint64_t kHintPauseNs = 100'000;
+constexpr uint64_t kHintPauseNs = 250'000;
 
 }  // namespace
 

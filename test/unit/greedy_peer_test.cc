@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <optional>
 
 #include "test/unit/raw_peer.h"
 #include "test/unit/shm_harness.h"
@@ -27,6 +28,31 @@ TEST_F(GreedyPeerTest, HasSixteenConnectionsAtMost) {
     // A process that closes one may open another.
     peers.pop_back();
     EXPECT_TRUE(eventually([&] { return RawPeer(owner).greet() == Answer::kAccepted; }));
+  }
+  EXPECT_TRUE(eventually([&] { return open_descriptors() == before; }));
+}
+
+// Each connection costs the owner's threads more than the peer.
+TEST_F(GreedyPeerTest, ComesAgainAtAPace) {
+  constexpr int kAtOnce = 32, kMore = 10;
+  constexpr milliseconds kInterval{20};
+  Node owner;
+  const auto begin = Clock::now();
+  for (int i = 0; i < kAtOnce + kMore; ++i) EXPECT_EQ(RawPeer(owner).greet(), Answer::kAccepted);
+  EXPECT_GE(Clock::now() - begin, kMore * kInterval);
+}
+
+TEST_F(GreedyPeerTest, OrItsOwnerMayGoWhileItWaitsForItsTurn) {
+  constexpr int kAtOnce = 32;
+  const auto before = open_descriptors();
+  {
+    std::optional<RawPeer> waits;
+    Node owner;
+    for (int i = 0; i < kAtOnce; ++i) EXPECT_EQ(RawPeer(owner).greet(), Answer::kAccepted);
+    { const RawPeer gone(owner); }
+    EXPECT_EQ(RawPeer(owner).greet(), Answer::kAccepted);
+    waits.emplace(owner);
+    owner.settle();
   }
   EXPECT_TRUE(eventually([&] { return open_descriptors() == before; }));
 }

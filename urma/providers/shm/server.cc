@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "segment/mapped_view.h"
+#include "urma/base/clock.h"
 #include "urma/base/error.h"
 #include "urma/base/log.h"
 #include "urma/providers/shm/transport.h"
@@ -28,6 +29,11 @@ constexpr int kAcceptsPerTurn = 64;
 constexpr size_t kMaxConnectionsPerProcess = 16;
 // Of all processes in other pid namespaces together, which cannot be distinguished.
 constexpr size_t kMaxConnectionsOfStrangers = 1024;
+// Connections that a process may make at once, and how long it then waits for each further one. All
+// bring rings to map and to unmap, which stops the program's threads: a process that comes again
+// and again would take most of their time.
+constexpr uint64_t kConnectionsAtOnce = 32;
+constexpr uint64_t kConnectionIntervalNs = 20'000'000;
 // A peer has a second to greet, in looks: each comes this long after the one before, so that on an
 // overloaded machine, where this thread is late, the peer, which waits for a processor as well,
 // gets more time.
@@ -393,7 +399,8 @@ Server::Server(Transport* transport, const std::string& provider)
       socket_name_(transport->runtime().socket_name(transport->runtime().slot(), provider.c_str())),
       socket_(listen_at(transport->runtime().dir_fd(), socket_name_.c_str(),
                         transport->runtime().file_mode())),
-      spare_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {
+      spare_(::open("/dev/null", O_RDONLY | O_CLOEXEC)),
+      pace_(kConnectionsAtOnce, kConnectionIntervalNs) {
   transport_->service().watch(socket_.get(), EPOLLIN, [this](uint32_t) { accept_some(); });
 }
 
@@ -404,7 +411,7 @@ Server::~Server() {
   ::unlinkat(transport_->runtime().dir_fd(), socket_name_.c_str(), 0);
   for (auto& [fd, admitted] : clients_) {
     service.unwatch(fd);
-    service.cancel(admitted.hello_timer);
+    service.cancel(admitted.timer);
   }
 }
 
@@ -431,7 +438,6 @@ void Server::accept_some() {
 }
 
 void Server::admit(Fd socket) {
-  Service& service = transport_->service();
   const int fd = socket.get();
   auto client = std::make_shared<Client>(transport_, std::move(socket));
   const auto connections = std::count_if(clients_.begin(), clients_.end(), [&](const auto& entry) {
@@ -445,11 +451,24 @@ void Server::admit(Fd socket) {
     return;
   }
   Client* served = client.get();
-  service.watch(fd, EPOLLIN, [this, served](uint32_t events) {
-    if (!served->on_ready(events)) drop(served->fd());
-  });
-  clients_.emplace(fd, Admitted{std::move(client), 0});
-  await_hello(served, kHelloLooks);
+  Admitted& admitted = clients_.emplace(fd, Admitted{std::move(client), 0}).first->second;
+  const uint64_t now = monotonic_ns();
+  const uint64_t due = stranger ? now : pace_.due(served->pid(), now);
+  if (due == now) return begin(served);
+  admitted.timer = transport_->service().after(due - now, [this, served] { begin(served); });
+}
+
+void Server::begin(Client* client) {
+  const int fd = client->fd();
+  try {
+    transport_->service().watch(fd, EPOLLIN, [this, client](uint32_t events) {
+      if (!client->on_ready(events)) drop(client->fd());
+    });
+  } catch (...) {
+    clients_.erase(fd);
+    throw;
+  }
+  await_hello(client, kHelloLooks);
 }
 
 void Server::await_hello(Client* client, int looks) {
@@ -459,7 +478,7 @@ void Server::await_hello(Client* client, int looks) {
     // A greeting that has arrived is still heard: this thread may not have had its turn since.
     if (!client->on_ready(EPOLLIN) || !client->greeted()) drop(client->fd());
   };
-  clients_.at(client->fd()).hello_timer = transport_->service().after(kHelloLookNs, look);
+  clients_.at(client->fd()).timer = transport_->service().after(kHelloLookNs, look);
 }
 
 // Without a free descriptor the peer could not even be refused, and would wait for its timeout.
@@ -485,7 +504,7 @@ void Server::pause() {
 void Server::drop(int fd) {
   const auto found = clients_.find(fd);
   transport_->service().unwatch(fd);
-  transport_->service().cancel(found->second.hello_timer);
+  transport_->service().cancel(found->second.timer);
   clients_.erase(found);
 }
 

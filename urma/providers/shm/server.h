@@ -11,6 +11,7 @@
 
 #include "jetty/peer_grants.h"
 #include "urma/base/message_socket.h"
+#include "urma/base/pace.h"
 #include "urma/base/service.h"
 #include "urma/providers/shm/peer.h"
 #include "urma/providers/shm/protocol.h"
@@ -82,6 +83,7 @@ class Server {
  private:
   void accept_some();
   void admit(Fd socket);
+  void begin(Client* client);
   // Drops the client if it has not greeted after so many looks.
   void await_hello(Client* client, int looks);
   void refuse_one();
@@ -95,9 +97,10 @@ class Server {
   Fd spare_;  // closed for a moment to refuse a peer when no descriptor is left
   struct Admitted {
     std::shared_ptr<Client> client;
-    Service::TimerId hello_timer;
+    Service::TimerId timer;  // until it is served, and then until it has greeted
   };
   std::unordered_map<int, Admitted> clients_;
+  Pace pace_;
 };
 
 }  // namespace urma::shm
