@@ -92,6 +92,23 @@ printf 'FAIL two_process on siw\n    | late\n4 passed, 1 failed, 0 skipped\n' >"
 run_ci 1
 expect 'guests are not asked again' "$(! grep -q repeat "${tree}/calls"; echo $?)"
 
+# On a machine that is too slow for it, the sanitizers run a part of the tests, or none.
+reset
+sed -i 's/^readonly BUDGET_SECONDS=.*/readonly BUDGET_SECONDS=1000/; s/^  taken=.*/  taken=1000/' \
+  "${tree}/.ci/run"
+output="$(cd "${tree}" && bash .ci/run 2>&1)"
+for sanitizer in address thread; do
+  says "SKIP ./dev sanitize ${sanitizer}, except //test/unit: it takes as long as ./dev test, 1000 s"
+  expect "${sanitizer} ran a part" \
+    "$(grep -qxF "sanitize ${sanitizer} //test/unit:" "${tree}/calls"; echo $?)"
+done
+reset
+sed -i 's/^  taken=.*/  taken=3000/' "${tree}/.ci/run"
+output="$(cd "${tree}" && bash .ci/run 2>&1)"
+says 'SKIP ./dev sanitize address: it takes as long as ./dev test, 3000 s, and'
+expect 'no sanitizer ran' "$(! grep -q sanitize "${tree}/calls"; echo $?)"
+cp "${ci}" "${tree}/.ci/run"
+
 # Another architecture comes last, if its minutes are left.
 reset
 run_ci 0
