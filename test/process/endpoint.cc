@@ -188,7 +188,9 @@ void Endpoint::close_queues() {
   EXPECT_EQ(jetty ? urma_delete_jetty(jetty) : urma_delete_jfs(jfs), URMA_SUCCESS);
   EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);
   EXPECT_EQ(urma_delete_jfc(send_jfc), URMA_SUCCESS);
-  if (receive_jfc != send_jfc) EXPECT_EQ(urma_delete_jfc(receive_jfc), URMA_SUCCESS);
+  if (receive_jfc != send_jfc) {
+    EXPECT_EQ(urma_delete_jfc(receive_jfc), URMA_SUCCESS);
+  }
   EXPECT_TRUE(jfce == nullptr || urma_delete_jfce(jfce) == URMA_SUCCESS);
   jfce = nullptr;
   for (urma_target_seg_t* segment : segments_) {
