@@ -15,6 +15,7 @@ namespace {
 using GreedyPeerTest = urma_test::ProcessTest;
 
 constexpr size_t kMostConnections = 16;  // of one process
+constexpr int kAtOnce = 32;              // connections without a wait
 
 TEST_F(GreedyPeerTest, HasSixteenConnectionsAtMost) {
   Node owner;
@@ -34,7 +35,7 @@ TEST_F(GreedyPeerTest, HasSixteenConnectionsAtMost) {
 
 // Each connection costs the owner's threads more than the peer.
 TEST_F(GreedyPeerTest, ComesAgainAtAPace) {
-  constexpr int kAtOnce = 32, kMore = 10;
+  constexpr int kMore = 10;
   constexpr milliseconds kInterval{20};
   Node owner;
   const auto begin = Clock::now();
@@ -42,8 +43,7 @@ TEST_F(GreedyPeerTest, ComesAgainAtAPace) {
   EXPECT_GE(Clock::now() - begin, kMore * kInterval);
 }
 
-TEST_F(GreedyPeerTest, OrItsOwnerMayGoWhileItWaitsForItsTurn) {
-  constexpr int kAtOnce = 32;
+TEST_F(GreedyPeerTest, MayGoWhileItWaitsAndSoMayItsOwner) {
   const auto before = open_descriptors();
   {
     std::optional<RawPeer> waits;

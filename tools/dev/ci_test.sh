@@ -40,6 +40,14 @@ run_ci() {
     grep -qxF "$((total - $1)) passed, $1 failed, 0 skipped"; echo $?)"
 }
 
+# Runs .ci/run with a budget of $1 seconds, as if `./dev test` had taken $2.
+run_slow() {
+  sed -i "s/^readonly BUDGET_SECONDS=.*/readonly BUDGET_SECONDS=$1/; s/^  taken=.*/  taken=$2/" \
+    "${tree}/.ci/run"
+  output="$(cd "${tree}" && bash .ci/run 2>&1)"
+  cp "${ci}" "${tree}/.ci/run"
+}
+
 # Counts one fact, which is true if $2 is 0.
 expect() {
   if [[ "$2" == 0 ]]; then
@@ -93,21 +101,21 @@ run_ci 1
 expect 'guests are not asked again' "$(! grep -q repeat "${tree}/calls"; echo $?)"
 
 # On a machine that is too slow for it, the sanitizers run a part of the tests, or none.
+expect_part() { expect "$1" "$(grep -qx -- "$1" "${tree}/calls"; echo $?)"; }
 reset
-sed -i 's/^readonly BUDGET_SECONDS=.*/readonly BUDGET_SECONDS=1000/; s/^  taken=.*/  taken=1000/' \
-  "${tree}/.ci/run"
-output="$(cd "${tree}" && bash .ci/run 2>&1)"
+run_slow 1000 1000
 for sanitizer in address thread; do
   says "SKIP ./dev sanitize ${sanitizer}, except //test/unit: it takes as long as ./dev test, 1000 s"
-  expect "${sanitizer} ran a part" \
-    "$(grep -qxF "sanitize ${sanitizer} //test/unit:" "${tree}/calls"; echo $?)"
+  expect_part "sanitize ${sanitizer} //test/unit:"
 done
 reset
-sed -i 's/^  taken=.*/  taken=3000/' "${tree}/.ci/run"
-output="$(cd "${tree}" && bash .ci/run 2>&1)"
+run_slow 1500 1000
+expect_part 'sanitize address //test/unit:'
+expect_part 'sanitize thread'
+reset
+run_slow 1000 3000
 says 'SKIP ./dev sanitize address: it takes as long as ./dev test, 3000 s, and'
 expect 'no sanitizer ran' "$(! grep -q sanitize "${tree}/calls"; echo $?)"
-cp "${ci}" "${tree}/.ci/run"
 
 # Another architecture comes last, if its minutes are left.
 reset
@@ -116,11 +124,9 @@ expect 'the last part is cross' "$(tail -n 1 "${tree}/calls" | grep -qx 'cross a
   echo $?)"
 
 reset
-sed -i 's/^readonly BUDGET_SECONDS=.*/readonly BUDGET_SECONDS=$((8 * 60 - 1))/' "${tree}/.ci/run"
-output="$(cd "${tree}" && bash .ci/run 2>&1)"
+run_slow $((8 * 60 - 1)) 0
 says 'SKIP ./dev cross aarch64 test quick: it takes up to 8 minutes, and'
 expect 'cross was left out' "$(! grep -q cross "${tree}/calls"; echo $?)"
-cp "${ci}" "${tree}/.ci/run"
 
 reset
 printf 'FAIL //test/unit:ring_test Ring.Wraps\n    | ring.cc:9\n4 passed, 1 failed, 0 skipped\n' \

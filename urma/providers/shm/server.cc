@@ -450,10 +450,10 @@ void Server::admit(Fd socket) {
                      connections);
     return;
   }
+  const uint64_t now = monotonic_ns();
+  const uint64_t due = stranger ? now : pace_.due(client->pid(), now);
   Client* served = client.get();
   Admitted& admitted = clients_.emplace(fd, Admitted{std::move(client), 0}).first->second;
-  const uint64_t now = monotonic_ns();
-  const uint64_t due = stranger ? now : pace_.due(served->pid(), now);
   if (due == now) return begin(served);
   admitted.timer = transport_->service().after(due - now, [this, served] { begin(served); });
 }

@@ -83,6 +83,7 @@ class Server {
  private:
   void accept_some();
   void admit(Fd socket);
+  // Serves the client from now on.
   void begin(Client* client);
   // Drops the client if it has not greeted after so many looks.
   void await_hello(Client* client, int looks);
