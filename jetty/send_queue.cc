@@ -72,7 +72,7 @@ void SendQueue::commit(SendEntry* entry) {
   entry->state = SendState::kPending;
   entry->next = kNoEntry;
   begin(entry->path);
-  grow();
+  grow(1);
   if (size_.load(std::memory_order_relaxed) > overflow_above_) count_towards_overflow();
 }
 

@@ -5,7 +5,9 @@
 #ifndef JETTY_SEND_QUEUE_H_
 #define JETTY_SEND_QUEUE_H_
 
+#include <array>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -42,6 +44,22 @@ struct EntryForm {
   uint16_t pieces;
   uint32_t inline_bytes;
 };
+
+// The first word of a form, as the shortest ways store it.
+constexpr uint64_t start_of_form(SendState state, OpKind kind, bool signalled) {
+  const EntryForm form = {.state = state,
+                          .special = 0,
+                          .signalled = signalled,
+                          .kind = kind,
+                          .status = URMA_CR_SUCCESS,
+                          .fence = false,
+                          .strong = false,
+                          .solicited = false,
+                          .opcode = 0,
+                          .pieces = 0,
+                          .inline_bytes = 0};
+  return std::bit_cast<std::array<uint64_t, 2>>(form)[0];
+}
 
 // One work request between post and completion. Local pieces, or the inline bytes, follow it.
 struct SendEntry : EntryForm {
@@ -120,28 +138,37 @@ class SendQueue : public CompletionSource {
   // Everything below needs the lock, except collect(), which takes it, and empty().
   // The next free entry, or NULL if the queue is full. Nothing is posted until commit().
   SendEntry* reserve();
-  // The same, but also NULL if that needs more than a look.
-  [[gnu::always_inline]] SendEntry* reserve_now() {
-    const uint32_t size = size_.load(std::memory_order_relaxed);
-    if (size >= easy_) [[unlikely]]
-      return nullptr;
-    if (size == 0) start_over();
-    return &at(tail_);
-  }
   // The place of the reserved entry.
   uint32_t reserved() const { return tail_; }
   void commit(SendEntry* entry);
-  // The same, after reserve_now(), for a request with a completion that is executed already.
-  [[gnu::always_inline]] void commit_done(SendEntry* entry) {
-    entry->state = SendState::kDone;
-    entry->kind = OpKind::kNone;
-    entry->status = URMA_CR_SUCCESS;
-    entry->special = 0;
-    entry->signalled = true;
-    ++entry->path->entries;
-    grow();
+  // The shortest way, for requests of one post that are executed, or in flight, at once, and all on
+  // one path: they take one place after the other, and count when the run of them ends.
+  void begin_run() {
+    if (empty()) start_over();
   }
-  // The same for a request that a path gives to its device, and whose form says so. True if it
+  // Whether there is a place after the `taken` ones that the run has; false also if that needs more
+  // than a look.
+  [[gnu::always_inline]] bool room_after(uint32_t taken) const {
+    return size_.load(std::memory_order_relaxed) + taken < easy_;
+  }
+  // The compiler often knows that it is the first.
+  [[gnu::always_inline]] uint32_t place_after(uint32_t taken) const {
+    return taken == 0 ? tail_ : behind(tail_, taken);
+  }
+  // Ends a run of requests that are executed.
+  [[gnu::always_inline]] void end_run_done(uint32_t taken, SendPath* path) {
+    path->entries += taken;
+    grow(taken);
+  }
+  // Ends a run of messages in flight, at least one.
+  [[gnu::always_inline]] void end_run_sent(uint32_t taken, SendPath* path) {
+    if (path->outstanding == 0) make_busy(path);
+    path->outstanding += taken;
+    path->entries += taken;
+    grow(taken);
+    counters_.posts.add(taken);
+  }
+  // As commit(), for a request that a path gives to its device, and whose form says so. True if it
   // is the only one outstanding on this path.
   [[gnu::always_inline]] bool commit_in_flight(SendEntry* entry, uint32_t place, SendPath* path) {
     entry->next = kNoEntry;
@@ -152,7 +179,7 @@ class SendQueue : public CompletionSource {
     if (only) make_busy(path);
     return only;
   }
-  // At least this many further calls of reserve_now() find a place.
+  // How many further requests find a place at a look.
   uint32_t easy_room() const {
     const uint32_t size = size_.load(std::memory_order_relaxed);
     return size < easy_ ? easy_ - size : 0;
@@ -162,17 +189,6 @@ class SendQueue : public CompletionSource {
   uint64_t& room_until() { return room_until_; }
   // The next free entry, if room is known to be there.
   SendEntry* reserve_known() { return &at(tail_); }
-  // The same for a message in flight.
-  [[gnu::always_inline]] void commit_sent(SendEntry* entry, bool signalled) {
-    entry->state = SendState::kInFlight;
-    entry->kind = OpKind::kSend;
-    entry->status = URMA_CR_SUCCESS;
-    entry->special = 0;
-    entry->signalled = signalled;
-    begin(entry->path);
-    grow();
-    counters_.posts.add(1);
-  }
   [[gnu::always_inline]] void complete(SendEntry* entry, urma_cr_status_t status) {
     entry->state = SendState::kDone;
     entry->status = static_cast<uint8_t>(status);
@@ -309,11 +325,15 @@ class SendQueue : public CompletionSource {
   [[gnu::cold, gnu::noinline]] void fail(SendEntry* entry, urma_cr_status_t status);
   void log_failure(SendEntry* entry, urma_cr_status_t status) const;
   uint32_t behind(uint32_t place) const { return place + 1 == places_ ? 0 : place + 1; }
+  uint32_t behind(uint32_t place, uint32_t by) const {
+    const uint32_t sum = place + by;
+    return sum >= places_ ? sum - places_ : sum;
+  }
   // An empty queue starts over, so that it stays in the cache whatever its depth is.
   void start_over() { head_ = tail_ = 0; }
-  [[gnu::always_inline]] void grow() {
-    tail_ = behind(tail_);
-    size_.store(size_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  [[gnu::always_inline]] void grow(uint32_t by) {
+    tail_ = behind(tail_, by);
+    size_.store(size_.load(std::memory_order_relaxed) + by, std::memory_order_relaxed);
   }
   // One more request of a path is in flight.
   [[gnu::always_inline]] void begin(SendPath* path) {

@@ -39,7 +39,7 @@ void SendQueue::put_marker(urma_cr_status_t status) {
   marker->state = SendState::kDone;
   marker->status = static_cast<uint8_t>(status);
   marker->special = kMarker;
-  if (!again) grow();
+  if (!again) grow(1);
 }
 
 // A queue that goes on, or stops again, has no use for the earlier marker.

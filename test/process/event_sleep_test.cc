@@ -164,6 +164,59 @@ void both_asleep(size_t bytes) {
 TEST_F(SleepTest, SenderAndReceiverSleep) { both_asleep(64); }
 TEST_F(SleepTest, SenderAndReceiverSleepOverALargeMessage) { both_asleep(kLarge); }
 
+// Posts three messages at once, of which one may be solicited.
+void post_three(Party& party, size_t solicited) {
+  urma_sge_t here = piece(party.segment, party.memory.data() + party.size, 8);
+  std::vector<urma_jfs_wr_t> wrs(3, send_request(party.peer, &here, 0));
+  for (size_t i = 0; i < wrs.size(); ++i) {
+    wrs[i].flag.bs.solicited_enable = i == solicited ? 1 : 0;
+    wrs[i].next = i + 1 < wrs.size() ? &wrs[i + 1] : nullptr;
+  }
+  party.endpoint.post(wrs[0]);
+}
+
+TEST_F(SleepTest, AChainWakesForTheSolicitedMessageInIt) {
+  // The first chain finds no way to the receiver yet.
+  static constexpr size_t kNone = 3;
+  static constexpr size_t kSolicited[] = {kNone, 0, 1, 2, kNone};
+  run_two(
+      "sleeper",
+      [](Channel& channel) {
+        Party party(channel);
+        urma_jfc_t* const jfc = party.endpoint.receive_jfc;
+        for (const size_t solicited : kSolicited) {
+          for (int i = 0; i < 3; ++i) party.post_receive();
+          party.arm(jfc, true);
+          channel.sync();
+          if (solicited != kNone) {
+            urma_jfc_t* woken = nullptr;
+            while (woken == nullptr && !testing::Test::HasFailure()) {
+              sleep_in_poll(party.endpoint.jfce->fd);
+              woken = party.wait(0);
+            }
+            EXPECT_EQ(woken, jfc);
+            party.ack(jfc);
+          }
+          channel.sync();
+          channel.sync();
+          EXPECT_EQ(party.wait(0), nullptr);
+          EXPECT_EQ(drain(jfc), 3);
+        }
+      },
+      "peer",
+      [](Channel& channel) {
+        Party party(channel, Config());
+        for (const size_t solicited : kSolicited) {
+          channel.sync();
+          post_three(party, solicited);
+          channel.sync();
+          // Not before: a sender that polls in vain wakes its receiver at last.
+          for (int done = 0; done < 3;) done += drain(party.endpoint.send_jfc);
+          channel.sync();
+        }
+      });
+}
+
 TEST_F(SleepTest, ALargeMessageReachesAReceiverThatPollsOnlyAfterAnEvent) {
   run_two(
       "sleeper",

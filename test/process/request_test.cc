@@ -117,6 +117,37 @@ TEST_P(RequestTest, ChainEndsAtTheBadRequest) {
   });
 }
 
+// Each chain fills the queue, of which some records were not polled, and has one request too many.
+TEST_P(RequestTest, ChainsGoAroundAFullQueue) {
+  Config shallow = config();
+  shallow.send_depth = 7;
+  run_one([shallow](Channel&) {
+    Self self(shallow);
+    urma_sge_t from = piece(self.segment, self.out(), 8);
+    urma_sge_t there = piece(self.remote, self.in(), 8);
+    uint64_t posted = 0, polled = 0;
+    for (int round = 0; round < 50; ++round) {
+      const bool messages = round % 3 != 0;
+      const size_t room = shallow.send_depth - (posted - polled);
+      std::vector<urma_jfs_wr_t> chain(room + 1);
+      for (size_t i = 0; i <= room; ++i) {
+        chain[i] = messages ? send_request(self.queue, &from, posted + i)
+                            : write_request(self.queue, &from, &there, posted + i);
+        chain[i].next = i < room ? &chain[i + 1] : nullptr;
+        if (messages) self.endpoint.post_receive(self.segment, self.in(), 8);
+      }
+      urma_jfs_wr_t* bad = nullptr;
+      EXPECT_EQ(self.endpoint.post(chain.data(), &bad), URMA_ENOMEM);
+      EXPECT_EQ(bad, &chain.back());
+      posted += room;
+      for (size_t i = 0; messages && i < room; ++i) wait_for_success(self.endpoint.receive_jfc, 0);
+      while (posted - polled > static_cast<uint64_t>(round % 4)) {
+        wait_for_success(self.endpoint.send_jfc, polled++);
+      }
+    }
+  });
+}
+
 TEST_P(RequestTest, PiecesOutsideTheirSegmentFailOnlyTheirRequest) {
   run_one([config = config()](Channel&) {
     Self self(config);

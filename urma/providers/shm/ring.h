@@ -83,16 +83,20 @@ static_assert(sizeof(RingAnswers) == kCacheLine && sizeof(RingRequests) == kCach
 // The payload that one slot carries.
 inline constexpr uint32_t kSlotPayload = kSlotBytes - sizeof(MessageHeader);
 
-// Without a call.
+// Without a call or a loop, which would need more registers. Bytes may be copied twice.
 [[gnu::always_inline]] inline void copy_payload_of_slot(char* to, const char* from,
                                                         uint32_t bytes) {
+  static_assert(kSlotPayload <= 48);
   if (bytes == 8) return static_cast<void>(std::memcpy(to, from, 8));
-  for (; bytes >= 8; to += 8, from += 8, bytes -= 8) {
+  if (bytes < 8) return copy_word(to, from, bytes);
+  if (bytes <= 16) {
     std::memcpy(to, from, 8);
-    // Otherwise the compiler would make it a call.
-    std::atomic_signal_fence(std::memory_order_release);
+    std::memcpy(to + bytes - 8, from + bytes - 8, 8);
+    return;
   }
-  if (bytes != 0) copy_word(to, from, bytes);
+  std::memcpy(to, from, 16);
+  if (bytes > 32) std::memcpy(to + 16, from + 16, 16);
+  std::memcpy(to + bytes - 16, from + bytes - 16, 16);
 }
 
 inline uint32_t slots_for(uint32_t payload) {

@@ -2,6 +2,7 @@
 #include "urma/providers/shm/sender.h"
 
 #include <algorithm>
+#include <cstring>
 #include <thread>
 
 #include "urma/base/clock.h"
@@ -66,7 +67,8 @@ std::unique_ptr<TargetPath> Sender::make_path(RemoteQueue* target, uint32_t hint
   return std::make_unique<QueuePath>(this, target, hint);
 }
 
-// Most requests are simple. All of their way is here and in post_run(), and makes no call.
+// Most requests are simple. All of their way is here, in post_one() or post_run() and what is
+// inlined there, and makes no call.
 urma_status_t Sender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
   if (!lock().enter_at_once()) [[unlikely]]
     return post_behind(wr, bad_wr);
@@ -81,29 +83,55 @@ urma_status_t Sender::post_behind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noe
 inline urma_status_t Sender::post_held(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
   switch (direct_kind_of(wr->opcode)) {
     case DirectKind::kWrite:
-      return post_run<DirectKind::kWrite>(wr, bad_wr);
+      return post_one_or_run<DirectKind::kWrite>(wr, bad_wr);
     case DirectKind::kRead:
-      return post_run<DirectKind::kRead>(wr, bad_wr);
+      return post_one_or_run<DirectKind::kRead>(wr, bad_wr);
     case DirectKind::kSend:
-      return post_run<DirectKind::kSend>(wr, bad_wr);
+      return post_one_or_run<DirectKind::kSend>(wr, bad_wr);
     case DirectKind::kAtomic:
-      return post_run<DirectKind::kAtomic>(wr, bad_wr);
+      return post_one_or_run<DirectKind::kAtomic>(wr, bad_wr);
     default:
-      return post_rest(wr, bad_wr, Direct::kNot);
+      return post_rest(wr, bad_wr);
   }
+}
+
+template <DirectKind kKind>
+inline urma_status_t Sender::post_one_or_run(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
+  return wr->next == nullptr ? post_one<kKind>(wr, bad_wr) : post_run<kKind>(wr, bad_wr);
+}
+
+template <DirectKind kKind>
+urma_status_t Sender::post_one(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
+  if (!post_as_run<Reach::kWithoutCall, kKind>(*wr)) [[unlikely]]
+    return post_rest(wr, bad_wr);
+  return end_short_post<kKind>(wr, nullptr, bad_wr);
 }
 
 // Requests of one kind have few enough variables for the registers that need not be saved.
 template <DirectKind kKind>
 urma_status_t Sender::post_run(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
+  urma_jfs_wr_t* const first = wr;
+  uint32_t taken = 0;
+  queue().begin_run();
   do {
-    const Direct done = post_simple<Reach::kWithoutCall, kKind>(*wr);
-    if (done != Direct::kDone) [[unlikely]]
-      return post_rest(wr, bad_wr, done);
+    if (!post_simple<Reach::kWithoutCall, kKind>(*wr, &taken)) [[unlikely]]
+      break;
     wr = wr->next;
   } while (wr != nullptr && direct_kind_of(wr->opcode) == kKind);
-  if (wr != nullptr || queue().may_be_armed()) [[unlikely]]
-    return post_rest(wr, bad_wr, Direct::kNot);
+  if (wr == first) [[unlikely]]
+    return post_rest(wr, bad_wr);
+  end_run<kKind>(taken);
+  return end_short_post<kKind>(first, wr, bad_wr);
+}
+
+// `rest` follows the requests that have gone the short way.
+template <DirectKind kKind>
+inline urma_status_t Sender::end_short_post(urma_jfs_wr_t* first, urma_jfs_wr_t* rest,
+                                            urma_jfs_wr_t** bad_wr) noexcept {
+  if (kKind == DirectKind::kSend && short_path()->may_be_awaited()) [[unlikely]]
+    return wake_and_post_rest(first, rest, bad_wr);
+  if (rest != nullptr || queue().may_be_armed()) [[unlikely]]
+    return post_rest(rest, bad_wr);
   if (lock().leave_at_once()) [[unlikely]]
     return wake_one();
   return URMA_SUCCESS;
@@ -114,16 +142,18 @@ urma_status_t Sender::wake_one() noexcept {
   return URMA_SUCCESS;
 }
 
-// `first` is the result of the first request.
-urma_status_t Sender::post_rest(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr, Direct first) noexcept {
+urma_status_t Sender::wake_and_post_rest(const urma_jfs_wr_t* sent, urma_jfs_wr_t* rest,
+                                         urma_jfs_wr_t** bad_wr) noexcept {
+  bool solicited = false;
+  for (; sent != rest; sent = sent->next) solicited |= sent->flag.bs.solicited_enable != 0;
+  short_path()->wake_where_awaited(solicited);
+  return post_rest(rest, bad_wr);
+}
+
+urma_status_t Sender::post_rest(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
   urma_status_t status = URMA_SUCCESS;
-  for (Direct done = first; wr != nullptr; wr = wr->next, done = Direct::kNot) {
-    if (done == Direct::kNot) done = post_direct(*wr);
-    if (done == Direct::kDone) continue;
-    if (done == Direct::kMayBeAwaited) {
-      short_path()->wake_where_awaited(wr->flag.bs.solicited_enable != 0);
-      continue;
-    }
+  for (; wr != nullptr; wr = wr->next) {
+    if (post_direct(*wr)) continue;
     TargetPath* path = nullptr;
     status = take_in(*wr, &path);
     if (path != nullptr) go_on_posted(path);
@@ -161,60 +191,92 @@ inline bool Sender::is_simple(const urma_jfs_wr_t& wr) const {
   return short_path()->idle() && !is_ordered(wr.flag);
 }
 
-inline Sender::Direct Sender::post_direct(const urma_jfs_wr_t& wr) {
+inline bool Sender::post_direct(const urma_jfs_wr_t& wr) {
   switch (direct_kind_of(wr.opcode)) {
     case DirectKind::kWrite:
-      return post_simple<Reach::kAll, DirectKind::kWrite>(wr);
+      return post_as_run<Reach::kAll, DirectKind::kWrite>(wr);
     case DirectKind::kRead:
-      return post_simple<Reach::kAll, DirectKind::kRead>(wr);
+      return post_as_run<Reach::kAll, DirectKind::kRead>(wr);
     case DirectKind::kSend:
-      return post_simple<Reach::kAll, DirectKind::kSend>(wr);
+      if (!post_as_run<Reach::kAll, DirectKind::kSend>(wr)) return false;
+      if (short_path()->may_be_awaited()) {
+        short_path()->wake_where_awaited(wr.flag.bs.solicited_enable != 0);
+      }
+      return true;
     case DirectKind::kAtomic:
-      return post_simple<Reach::kAll, DirectKind::kAtomic>(wr);
+      return post_as_run<Reach::kAll, DirectKind::kAtomic>(wr);
     case DirectKind::kWriteAtomic:
-      return post_simple<Reach::kAll, DirectKind::kWriteAtomic>(wr);
+      return post_as_run<Reach::kAll, DirectKind::kWriteAtomic>(wr);
     default:
-      return Direct::kNot;
+      return false;
   }
 }
 
 template <Sender::Reach kReach, DirectKind kKind>
-inline Sender::Direct Sender::post_simple(const urma_jfs_wr_t& wr) {
-  if (!is_simple(wr)) return Direct::kNot;
+inline bool Sender::post_as_run(const urma_jfs_wr_t& wr) {
+  uint32_t taken = 0;
+  queue().begin_run();
+  if (!post_simple<kReach, kKind>(wr, &taken)) [[unlikely]]
+    return false;
+  end_run<kKind>(taken);
+  return true;
+}
+
+template <DirectKind kKind>
+inline void Sender::end_run(uint32_t taken) {
   if constexpr (kKind == DirectKind::kSend) {
-    return send_direct<kReach>(wr);
+    queue().end_run_sent(taken, last_path());
+  } else if (taken != 0) {
+    queue().end_run_done(taken, last_path());
+  }
+}
+
+template <Sender::Reach kReach, DirectKind kKind>
+inline bool Sender::post_simple(const urma_jfs_wr_t& wr, uint32_t* taken) {
+  if (!is_simple(wr)) return false;
+  if constexpr (kKind == DirectKind::kSend) {
+    return send_direct<kReach>(wr, taken);
   } else {
+    constexpr uint64_t kDone = start_of_form(SendState::kDone, OpKind::kNone, true);
     constexpr bool kFew = kReach == Reach::kWithoutCall;
     constexpr uint32_t kLimit = kFew ? kFewBytes : kCopyPerTurn;
     DirectAccess access;
     if (config().trans_mode == URMA_TM_UM ||
         !view_direct<kKind>(wr, config().max_inline_data, kLimit, &access)) {
-      return Direct::kNot;
+      return false;
     }
     if (wr.flag.bs.complete_enable == 0) {
       execute_direct<kKind, kFew>(wr, access);
     } else {
-      SendEntry* entry = queue().reserve_now();
-      if (entry == nullptr) [[unlikely]]
-        return Direct::kNot;
+      if (!queue().room_after(*taken)) [[unlikely]]
+        return false;
       execute_direct<kKind, kFew>(wr, access);
-      entry->user_ctx = wr.user_ctx;
-      entry->bytes = access.bytes;
-      entry->path = last_path();
-      queue().commit_done(entry);
+      fill_place(wr, access.bytes, kDone, queue().place_after(*taken));
+      ++*taken;
     }
     queue().count_executed(access.bytes);
-    return Direct::kDone;
+    return true;
   }
 }
 
+inline void Sender::fill_place(const urma_jfs_wr_t& wr, uint64_t bytes, uint64_t form,
+                               uint32_t place) {
+  SendEntry& entry = queue().at(place);
+  std::memcpy(static_cast<EntryForm*>(&entry), &form, sizeof(form));
+  entry.user_ctx = wr.user_ctx;
+  entry.bytes = bytes;
+  entry.path = last_path();
+}
+
 template <Sender::Reach kReach>
-inline Sender::Direct Sender::send_direct(const urma_jfs_wr_t& wr) {
+inline bool Sender::send_direct(const urma_jfs_wr_t& wr, uint32_t* taken) {
+  constexpr uint64_t kSignalled = start_of_form(SendState::kInFlight, OpKind::kSend, true);
+  constexpr uint64_t kUnsignalled = start_of_form(SendState::kInFlight, OpKind::kSend, false);
   DirectSend send;
-  if (!view_send(wr, config().max_inline_data, &send)) return Direct::kNot;
-  SendEntry* entry = queue().reserve_now();
-  if (entry == nullptr) [[unlikely]]
-    return Direct::kNot;
+  if (!view_send(wr, config().max_inline_data, &send)) return false;
+  if (!queue().room_after(*taken)) [[unlikely]]
+    return false;
+  const uint32_t place = queue().place_after(*taken);
   const bool signalled = wr.flag.bs.complete_enable != 0;
   const bool solicited = wr.flag.bs.solicited_enable != 0;
   const bool immediate = wr.opcode == URMA_OPC_SEND_IMM;
@@ -223,19 +285,16 @@ inline Sender::Direct Sender::send_direct(const urma_jfs_wr_t& wr) {
   const uint64_t value = immediate ? wr.send.imm_data : 0;
   if (kReach != Reach::kWithoutCall && send.bytes > kMaxCopiedTwice && is_open(wr) &&
       short_path()->prefers_reference()) {
-    return Direct::kNot;
+    return false;
   }
-  const bool published = kReach == Reach::kWithoutCall
-                             ? short_path()->publish_slot(kind, flags, send.data, send.bytes, value,
-                                                          queue().reserved())
-                             : short_path()->publish_now(kind, flags, send.data, send.bytes, value,
-                                                         queue().reserved());
-  if (!published) return Direct::kNot;
-  entry->user_ctx = wr.user_ctx;
-  entry->bytes = send.bytes;
-  entry->path = last_path();
-  queue().commit_sent(entry, signalled);
-  return short_path()->may_be_awaited() ? Direct::kMayBeAwaited : Direct::kDone;
+  const bool published =
+      kReach == Reach::kWithoutCall
+          ? short_path()->publish_slot(kind, flags, send.data, send.bytes, value, place)
+          : short_path()->publish_now(kind, flags, send.data, send.bytes, value, place);
+  if (!published) return false;
+  fill_place(wr, send.bytes, signalled ? kSignalled : kUnsignalled, place);
+  ++*taken;
+  return true;
 }
 
 }  // namespace urma::shm

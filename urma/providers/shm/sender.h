@@ -51,28 +51,51 @@ class Sender : public urma::Sender {
   // After a post.
   [[gnu::noinline]] urma_status_t finish_post(urma_status_t status) noexcept URMA_RELEASE(lock());
   bool lends_what_fits();
-  // The result of a request that was to be executed at once. kNot: nothing has happened;
-  // kMayBeAwaited: it is in flight, and its receiver may have to be woken.
-  enum class Direct { kNot, kDone, kMayBeAwaited };
   // Which simple requests are executed: all, or those that take no call. A call, wherever it
   // stands, makes all others save their registers.
   enum class Reach { kAll, kWithoutCall };
 
   [[gnu::always_inline]] bool is_simple(const urma_jfs_wr_t& wr) const URMA_REQUIRES(lock());
-  Direct post_direct(const urma_jfs_wr_t& wr) URMA_REQUIRES(lock());
+  [[gnu::always_inline]] urma_status_t post_held(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept
+      URMA_RELEASE(lock());
+  [[gnu::noinline]] urma_status_t post_behind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept;
+  template <DirectKind>
+  [[gnu::always_inline]] urma_status_t post_one_or_run(urma_jfs_wr_t* wr,
+                                                       urma_jfs_wr_t** bad_wr) noexcept
+      URMA_RELEASE(lock());
+  template <DirectKind>
+  [[gnu::noinline]] urma_status_t post_one(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept
+      URMA_RELEASE(lock());
   template <DirectKind>
   [[gnu::noinline]] urma_status_t post_run(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept
       URMA_RELEASE(lock());
-  template <Reach, DirectKind>
-  [[gnu::always_inline]] Direct post_simple(const urma_jfs_wr_t& wr) URMA_REQUIRES(lock());
-  template <Reach>
-  [[gnu::always_inline]] Direct send_direct(const urma_jfs_wr_t& wr) URMA_REQUIRES(lock());
-  [[gnu::always_inline]] urma_status_t post_held(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept
+  template <DirectKind>
+  [[gnu::always_inline]] urma_status_t end_short_post(urma_jfs_wr_t* first, urma_jfs_wr_t* rest,
+                                                      urma_jfs_wr_t** bad_wr) noexcept
       URMA_RELEASE(lock());
   [[gnu::noinline]] urma_status_t wake_one() noexcept;
-  [[gnu::noinline]] urma_status_t post_behind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept;
-  [[gnu::noinline]] urma_status_t post_rest(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr,
-                                            Direct first) noexcept URMA_RELEASE(lock());
+  // Wakes the receiver of the messages before `rest`, which are sent.
+  [[gnu::noinline]] urma_status_t wake_and_post_rest(const urma_jfs_wr_t* sent, urma_jfs_wr_t* rest,
+                                                     urma_jfs_wr_t** bad_wr) noexcept
+      URMA_RELEASE(lock());
+  [[gnu::noinline]] urma_status_t post_rest(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept
+      URMA_RELEASE(lock());
+  // These return false, and have done nothing, if a request is not simple. `taken` counts those of
+  // a run that have a place; they are in the queue when end_run() has counted them there.
+  bool post_direct(const urma_jfs_wr_t& wr) URMA_REQUIRES(lock());
+  template <Reach, DirectKind>
+  [[gnu::always_inline]] bool post_as_run(const urma_jfs_wr_t& wr) URMA_REQUIRES(lock());
+  template <Reach, DirectKind>
+  [[gnu::always_inline]] bool post_simple(const urma_jfs_wr_t& wr, uint32_t* taken)
+      URMA_REQUIRES(lock());
+  template <Reach>
+  [[gnu::always_inline]] bool send_direct(const urma_jfs_wr_t& wr, uint32_t* taken)
+      URMA_REQUIRES(lock());
+  // Fills the place of a request that has gone the short way.
+  [[gnu::always_inline]] void fill_place(const urma_jfs_wr_t& wr, uint64_t bytes, uint64_t form,
+                                         uint32_t place) URMA_REQUIRES(lock());
+  template <DirectKind>
+  [[gnu::always_inline]] void end_run(uint32_t taken) URMA_REQUIRES(lock());
   QueuePath* short_path() const URMA_REQUIRES(lock()) {
     return static_cast<QueuePath*>(last_path());
   }
