@@ -22,6 +22,18 @@ namespace {
 
 constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
+int further_seals(PeerMay peer) {
+  switch (peer) {
+    case PeerMay::kRead:
+      return F_SEAL_SEAL | F_SEAL_FUTURE_WRITE;
+    case PeerMay::kWrite:
+      return F_SEAL_SEAL;
+    case PeerMay::kMap:
+      break;
+  }
+  return 0;
+}
+
 void* map(int fd, size_t bytes, int protection) {
   void* data = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
   if (data == MAP_FAILED) fail_errno(URMA_ENOMEM, urma::format("mapping {} shared bytes", bytes));
@@ -59,8 +71,7 @@ SharedMemory SharedMemory::create(const char* name, size_t bytes, PeerMay peer, 
   }
   void* data = map(fd.get(), bytes, PROT_READ | PROT_WRITE);
   SharedMemory memory(std::move(fd), data, bytes);
-  const int seals = kSizeSeals | F_SEAL_SEAL | (peer == PeerMay::kRead ? F_SEAL_FUTURE_WRITE : 0);
-  if (::fcntl(memory.fd(), F_ADD_SEALS, seals) != 0) {
+  if (::fcntl(memory.fd(), F_ADD_SEALS, kSizeSeals | further_seals(peer)) != 0) {
     fail_errno(URMA_FAIL, urma::format("sealing shared memory '{}'", name));
   }
   return memory;
@@ -83,7 +94,17 @@ SharedMemory SharedMemory::adopt(Fd fd, size_t bytes, PeerMay this_side) {
   }
   const int protection = this_side == PeerMay::kRead ? PROT_READ : PROT_READ | PROT_WRITE;
   void* data = map(fd.get(), bytes, protection);
-  return SharedMemory(std::move(fd), data, bytes);
+  SharedMemory memory(std::move(fd), data, bytes);
+  if (this_side == PeerMay::kMap && !memory.end_mapping()) {
+    fail(URMA_FAIL, "a peer can punch holes into its shared memory");
+  }
+  return memory;
+}
+
+bool SharedMemory::end_mapping() const {
+  if (::fcntl(fd(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0) return true;
+  const int seals = ::fcntl(fd(), F_GET_SEALS);
+  return (seals & F_SEAL_SEAL) == 0 || (seals & F_SEAL_FUTURE_WRITE) != 0;
 }
 
 SharedMemory::SharedMemory(SharedMemory&& other) noexcept

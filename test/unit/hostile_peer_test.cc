@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -365,9 +366,9 @@ TEST_F(HostilePeerTest, JfrOfModeRcRefusesRings) {
   urma_jfr_t* jfr = owner.make_jfr(owner.make_jfc(), URMA_TM_RC);
   RawPeer peer(owner);
   ASSERT_EQ(peer.greet(), Answer::kAccepted);
-  RingProducer ring(kMinRingBytes);
-  EXPECT_EQ(peer.open_ring(*jfr, 1, ring, {0, kNoBell, 0}, {}, URMA_TM_RC), Answer::kWrongMode);
-  EXPECT_EQ(peer.open_ring(*jfr, 2, ring, {0, kNoBell, 0}, {}, URMA_TM_RM), Answer::kWrongMode);
+  RingProducer first(kMinRingBytes), second(kMinRingBytes);
+  EXPECT_EQ(peer.open_ring(*jfr, 1, first, {0, kNoBell, 0}, {}, URMA_TM_RC), Answer::kWrongMode);
+  EXPECT_EQ(peer.open_ring(*jfr, 2, second, {0, kNoBell, 0}, {}, URMA_TM_RM), Answer::kWrongMode);
 }
 
 size_t ring_mappings() {
@@ -423,6 +424,44 @@ TEST_F(HostilePeerTest, SilentOwnerFailsTheFirstRequestInTime) {
   ASSERT_TRUE(eventually(ended));
   EXPECT_EQ(records[0].status, URMA_CR_ACK_TIMEOUT_ERR);
   EXPECT_EQ(records[0].user_ctx, 1u);
+}
+
+// Of the only ring of this process that is not answered yet.
+int descriptor_of_ring() {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string target = std::filesystem::read_symlink(entry.path(), gone);
+    if (target.starts_with("/memfd:urma-ring")) return std::stoi(entry.path().filename());
+  }
+  return -1;
+}
+
+TEST_F(HostilePeerTest, ARingThatItsOwnerCanPunchHolesIntoIsGivenBack) {
+  RawOwner owner;
+  Node sender;
+  std::vector<char> memory(64);
+  urma_jfc_t* jfc = sender.make_jfc();
+  urma_jfs_t* jfs = sender.make_jfs(jfc, 16);
+  urma_target_seg_t* local = sender.add(memory.data(), memory.size());
+  urma_target_jetty_t* queue = sender.import(owner.queue());
+  ASSERT_EQ(sender.send(jfs, queue, piece(local, memory.data(), 8), 1), URMA_SUCCESS);
+  RawSocket link = owner.accept();
+  Request request;
+  ASSERT_TRUE(link.receive(&request, sizeof(request)));
+  ASSERT_EQ(request.type, RequestType::kOpenRing);
+  ASSERT_EQ(::fcntl(descriptor_of_ring(), F_ADD_SEALS, F_SEAL_SEAL), 0);
+  Reply accepted = {};
+  accepted.number = request.number;
+  accepted.open_ring.receiver_jfc.bell = kNoBell;
+  ASSERT_TRUE(link.send(&accepted, sizeof(accepted)));
+  ASSERT_TRUE(link.receive(&request, sizeof(request)));
+  EXPECT_EQ(request.type, RequestType::kCloseRing);
+  std::vector<urma_cr_t> records;
+  EXPECT_TRUE(eventually([&] {
+    sender.poll(jfc, &records);
+    return !records.empty();
+  }));
+  EXPECT_EQ(records.at(0).status, URMA_CR_REM_OPERATION_ERR);
 }
 
 TEST_F(HostilePeerTest, AtomicOnReadOnlyMemoryFailsAlone) {

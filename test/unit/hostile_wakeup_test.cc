@@ -26,16 +26,18 @@ class HostileWakeupTest : public urma_test::ProcessTest {
   // Sends one message and returns whether the owner takes it, which answers the producer's bell.
   bool send_one() {
     owner_.receive(jfr_, {piece(segment_, memory_.data(), 64)}, 1);
-    ring_.begin(0);
-    ring_.publish(MessageKind::kSend, kWantsAnswer, 0, 0, 0);
+    ring_->begin(0);
+    ring_->publish(MessageKind::kSend, kWantsAnswer, 0, 0, 0);
     std::vector<urma_cr_t> received;
     return eventually([&] {
       owner_.poll(jfc_, &received);
       return !received.empty();
     });
   }
-  Answer open(WakeupOffer offer, const std::vector<int>& wakeup) {
-    return peer_.open_ring(*jfr_, 1, ring_, offer, wakeup);
+  // With a new ring.
+  Answer open(WakeupOffer offer, const std::vector<int>& wakeup, uint32_t number = 1) {
+    ring_ = std::make_unique<RingProducer>(kMinRingBytes);
+    return peer_.open_ring(*jfr_, number, *ring_, offer, wakeup);
   }
 
   std::vector<char> memory_ = std::vector<char>(4096);
@@ -45,7 +47,7 @@ class HostileWakeupTest : public urma_test::ProcessTest {
   urma_jfr_t* jfr_ = owner_.make_jfr(jfc_);
   urma_target_seg_t* segment_ = owner_.add(memory_.data(), memory_.size());
   RawPeer peer_{owner_};
-  RingProducer ring_{kMinRingBytes};
+  std::unique_ptr<RingProducer> ring_ = std::make_unique<RingProducer>(kMinRingBytes);
 };
 
 std::pair<Fd, Fd> sockets(int type = SOCK_STREAM) {
@@ -92,7 +94,7 @@ TEST_F(HostileWakeupTest, APeerHandsOverFewDescriptors) {
   auto [here, there] = sockets();
   uint32_t accepted = 0;
   for (uint32_t i = 1; i <= 300; ++i) {
-    accepted += peer_.open_ring(*jfr_, i, ring_, {i, 0, 0}, {there.get()}) == Answer::kAccepted;
+    accepted += open({i, 0, 0}, {there.get()}, i) == Answer::kAccepted;
   }
   EXPECT_EQ(accepted, 128u);
   EXPECT_LE(open_descriptors(), before + 132);
@@ -125,7 +127,7 @@ TEST_F(HostileWakeupTest, AFullWakeUpDelaysNothing) {
   const_cast<Bell&>(SegmentTable::bell_in(region.data(), 3)).bits = kForAny;
   RawPeer armed(owner_);
   ASSERT_EQ(armed.greet({region.fd()}), Answer::kAccepted);
-  ASSERT_EQ(armed.open_ring(*jfr_, 1, ring_, {1, 3, 0}, {there.get()}), Answer::kAccepted);
+  ASSERT_EQ(armed.open_ring(*jfr_, 1, *ring_, {1, 3, 0}, {there.get()}), Answer::kAccepted);
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(send_one());
   here.reset();
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(send_one());
@@ -138,7 +140,7 @@ TEST_F(HostileWakeupTest, RandomBytesInABellAreHarmless) {
   std::atomic<uint32_t>& bits = const_cast<Bell&>(SegmentTable::bell_in(region.data(), 3)).bits;
   RawPeer armed(owner_);
   ASSERT_EQ(armed.greet({region.fd()}), Answer::kAccepted);
-  ASSERT_EQ(armed.open_ring(*jfr_, 1, ring_, {1, 3, 0}, {there.get()}), Answer::kAccepted);
+  ASSERT_EQ(armed.open_ring(*jfr_, 1, *ring_, {1, 3, 0}, {there.get()}), Answer::kAccepted);
   for (const uint32_t random : {~0U, ~kLooks, ~kFences, ~kArmed, ~(kLooks | kFences)}) {
     bits = random;
     EXPECT_TRUE(send_one());
@@ -157,6 +159,12 @@ TEST_F(HostileWakeupTest, ARegionOfAnotherSizeOrKindIsRefused) {
   EXPECT_EQ(peer.greet({}), Answer::kNoResources);
 }
 
+TEST_F(HostileWakeupTest, ARegionThatItsOwnerCanPunchHolesIntoIsRefused) {
+  const SharedMemory region =
+      SharedMemory::create("urma-segments", SegmentTable::kSharedBytes, PeerMay::kWrite, 0);
+  EXPECT_EQ(RawPeer(owner_).greet({region.fd()}), Answer::kNoResources);
+}
+
 // Objects come and go while a peer holds what it was given for them.
 TEST_F(HostileWakeupTest, WakeUpsEndWithTheirJfce) {
   ASSERT_EQ(open({0, kNoBell, 0}, {}), Answer::kAccepted);
@@ -166,7 +174,8 @@ TEST_F(HostileWakeupTest, WakeUpsEndWithTheirJfce) {
     urma_jfce_t* jfce = owner_.make_jfce();
     urma_jfc_t* jfc = owner_.make_jfc(false, jfce);
     urma_jfr_t* jfr = owner_.make_jfr(jfc);
-    ASSERT_EQ(peer_.open_ring(*jfr, number, ring_), Answer::kAccepted);
+    const RingProducer ring(kMinRingBytes);
+    ASSERT_EQ(peer_.open_ring(*jfr, number, ring), Answer::kAccepted);
     owner_.arm(jfc);
     owner_.end(jfr);
     owner_.end(jfc);

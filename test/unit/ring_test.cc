@@ -417,6 +417,35 @@ TEST(Ring, RefusesUnsealedOrTooSmallMemory) {
   EXPECT_THROW(RingConsumer(Fd(::open("/dev/null", O_RDWR | O_CLOEXEC)), kRingBytes), Error);
 }
 
+// A peer that does would make each look at the ring fault.
+TEST(Ring, NobodyPunchesHolesIntoItOnceBothHaveMappedIt) {
+  constexpr int kPunch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+  RingProducer producer(kRingBytes);
+  const Fd kept(::fcntl(producer.memory().fd(), F_DUPFD_CLOEXEC, 0));
+  const size_t bytes = producer.memory().bytes();
+  ASSERT_EQ(::fallocate(kept.get(), kPunch, 0, bytes), 0);
+  RingConsumer consumer(Fd(::fcntl(kept.get(), F_DUPFD_CLOEXEC, 0)), kRingBytes);
+  EXPECT_NE(::fallocate(kept.get(), kPunch, 0, bytes), 0);
+  EXPECT_NE(::madvise(producer.memory().data(), bytes, MADV_REMOVE), 0);
+  EXPECT_EQ(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, kept.get(), 0), MAP_FAILED);
+  ASSERT_TRUE(send(&producer, pattern(8, 1), 1));
+  Message message;
+  ASSERT_EQ(consumer.peek(&message), Peek::kMessage);
+  EXPECT_EQ(receive(&consumer, message, URMA_CR_SUCCESS), pattern(8, 1));
+  // A consumer that does not seal it, for the producer; and one that prevents it.
+  RingProducer second(kRingBytes), third(kRingBytes);
+  EXPECT_TRUE(second.memory().end_mapping());
+  EXPECT_NE(::fallocate(second.memory().fd(), kPunch, 0, bytes), 0);
+  ASSERT_EQ(::fcntl(third.memory().fd(), F_ADD_SEALS, F_SEAL_SEAL), 0);
+  EXPECT_FALSE(third.memory().end_mapping());
+}
+
+TEST(Ring, RefusesMemoryThatItsMakerCanPunchHolesInto) {
+  const auto bytes = RingLayout::total_bytes(kRingBytes);
+  const SharedMemory memory = SharedMemory::create("test", bytes, PeerMay::kWrite);
+  EXPECT_THROW(RingConsumer(Fd(::fcntl(memory.fd(), F_DUPFD_CLOEXEC, 0)), kRingBytes), Error);
+}
+
 // Both ends as threads on one mapping.
 TEST(Ring, TwoThreadsLoseNothing) {
   constexpr uint32_t kMessages = 60000;

@@ -30,7 +30,7 @@ inline constexpr uint32_t kMachine = EM_NONE;
 #endif
 
 // The lower half counts changes of the messages and of what peers share, the upper is the machine.
-inline constexpr uint32_t kProtocolVersion = 10 | kMachine << 16;
+inline constexpr uint32_t kProtocolVersion = 11 | kMachine << 16;
 inline constexpr uint32_t number_of(uint32_t version) { return version & 0xffff; }
 inline constexpr uint32_t machine_of(uint32_t version) { return version >> 16; }
 

@@ -76,7 +76,7 @@ void RingLayout::copy_out(uint64_t position, uint32_t offset, void* to, uint32_t
 RingProducer::RingProducer(uint32_t bytes, uint32_t as)
     : bytes_(bytes),
       max_payload_(RingLayout::max_payload_of(as)),
-      memory_(SharedMemory::create("urma-ring", RingLayout::total_bytes(bytes), PeerMay::kWrite)),
+      memory_(SharedMemory::create("urma-ring", RingLayout::total_bytes(bytes), PeerMay::kMap)),
       layout_(memory_.data(), bytes),
       sent_(layout_.slots()),
       dirty_(layout_.slots()) {}
@@ -193,7 +193,7 @@ uint32_t RingProducer::closed() const {
 }
 
 RingConsumer::RingConsumer(Fd fd, uint32_t bytes)
-    : memory_(SharedMemory::adopt(std::move(fd), RingLayout::total_bytes(bytes), PeerMay::kWrite)),
+    : memory_(SharedMemory::adopt(std::move(fd), RingLayout::total_bytes(bytes), PeerMay::kMap)),
       layout_(memory_->data(), bytes) {
   memory_->close_fd();
 }

@@ -145,7 +145,7 @@ class RingProducer {
   RingProducer(uint32_t bytes, uint32_t as);
 
   const SharedMemory& memory() const { return memory_; }
-  // Call once the consumer has it.
+  // Call once the consumer has it, or will not get it.
   void close_fd() { memory_.close_fd(); }
   uint32_t bytes() const { return bytes_; }
   // The most payload that one message carries in the ring itself.

@@ -46,6 +46,7 @@ bool Doorbell::push() const {
 PeerRegion::PeerRegion(Fd fd, bool peer_has_barrier)
     : memory(SharedMemory::adopt(std::move(fd), SegmentTable::kSharedBytes, PeerMay::kRead)),
       fence(!enter_process_barrier() || !peer_has_barrier) {
+  if (!memory.end_mapping()) fail(URMA_FAIL, "a peer can punch holes into its shared memory");
   memory.close_fd();
 }
 
