@@ -9,16 +9,35 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <new>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "urma/base/clock.h"
 #include "urma/base/fd.h"
+
+namespace {
+
+std::atomic<size_t> allocations{0};
+
+}  // namespace
+
+void* operator new(size_t bytes) {
+  ++allocations;
+  void* memory = std::malloc(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t /*bytes*/) noexcept { std::free(memory); }
 
 namespace urma::core {
 namespace {
@@ -49,20 +68,18 @@ class ReactorTest : public testing::Test {
  protected:
   // The first ready descriptor, or empty if none is ready in time.
   std::vector<Event> wait(uint64_t for_ns) {
-    std::vector<Event> events;
+    std::span<const Event> events;
     const uint64_t end = for_ns == 0 ? 0 : monotonic_ns() + for_ns;
     do {
-      reactor_->wait(end, &events);
+      events = reactor_->wait(end);
     } while (events.empty() && monotonic_ns() < end);
-    return events;
+    return {events.begin(), events.end()};
   }
   // False if wait() returns repeatedly without a result.
   bool sleeps(uint64_t for_ns) {
-    std::vector<Event> events;
     const uint64_t end = monotonic_ns() + for_ns;
     for (int early = 0; early < 100; ++early) {
-      reactor_->wait(end, &events);
-      EXPECT_TRUE(events.empty());
+      EXPECT_TRUE(reactor_->wait(end).empty());
       if (monotonic_ns() >= end) return true;
     }
     return false;
@@ -83,6 +100,15 @@ TEST_F(ReactorTest, DescriptorsAreCloseOnExecAndEndWithIt) {
   }
   reactor_.reset();
   EXPECT_EQ(open_descriptors(), before);
+}
+
+// Its thread could tell nobody that there is no memory.
+TEST_F(ReactorTest, WaitsWithoutAllocating) {
+  const Fd event(::eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC));
+  reactor_->add(event.get(), EPOLLIN, 7);
+  const size_t before = allocations;
+  EXPECT_EQ(reactor_->wait(0).size(), 1u);
+  EXPECT_EQ(allocations, before);
 }
 
 TEST_F(ReactorTest, SleepsUntilTheDeadlineAndNoLonger) {
@@ -159,10 +185,9 @@ TEST_F(ReactorTest, PeersOfAKilledProcessLearnOfItsEnd) {
     if (child == 0) {
       Reactor reactor;
       reactor.add(pair.near.get(), EPOLLIN, 1);
-      std::vector<Event> events;
-      reactor.wait(0, &events);
+      reactor.wait(0);
       ::send(ready.near.get(), "x", 1, MSG_NOSIGNAL);
-      for (;;) reactor.wait(Reactor::kNoDeadline, &events);
+      for (;;) reactor.wait(Reactor::kNoDeadline);
     }
     pair.near.reset();
     pollfd watched = {ready.far.get(), POLLIN, 0};

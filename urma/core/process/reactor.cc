@@ -11,7 +11,6 @@ namespace urma::core {
 namespace {
 
 constexpr uint64_t kClockMark = UINT64_MAX;
-constexpr int kEventsAtOnce = 64;
 
 }  // namespace
 
@@ -56,19 +55,20 @@ void Reactor::arm_clock(uint64_t deadline_ns) {
   clock_deadline_ = deadline_ns;
 }
 
-void Reactor::wait(uint64_t deadline_ns, std::vector<Event>* events) {
-  events->clear();
+std::span<const Reactor::Event> Reactor::wait(uint64_t deadline_ns) {
   // A timer set to zero would be off.
   if (deadline_ns != 0) arm_clock(deadline_ns);
   epoll_event ready[kEventsAtOnce];
   const int count = ::epoll_wait(epoll_.get(), ready, kEventsAtOnce, deadline_ns == 0 ? 0 : -1);
+  size_t filled = 0;
   for (int i = 0; i < count; ++i) {
     if (ready[i].data.u64 == kClockMark) {
       clock_deadline_ = kNoDeadline;
     } else {
-      events->push_back({ready[i].data.u64, ready[i].events});
+      ready_[filled++] = {ready[i].data.u64, ready[i].events};
     }
   }
+  return std::span(ready_).first(filled);
 }
 
 }  // namespace urma::core

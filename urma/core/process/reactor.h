@@ -5,8 +5,9 @@
 #ifndef URMA_CORE_PROCESS_REACTOR_H_
 #define URMA_CORE_PROCESS_REACTOR_H_
 
+#include <array>
 #include <cstdint>
-#include <vector>
+#include <span>
 
 #include "urma/base/fd.h"
 
@@ -33,17 +34,20 @@ class Reactor {
   // may still carry its mark.
   void remove(int fd);
 
-  // Replaces *events by the ready ones. Sleeps until there is one, but not past the deadline of
-  // monotonic_ns(); may return early without any.
-  void wait(uint64_t deadline_ns, std::vector<Event>* events);
+  // The ready ones, until the next call. Sleeps until there is one, but not past the deadline of
+  // monotonic_ns(); may return early without any. Allocates nothing: the thread has nobody to tell.
+  std::span<const Event> wait(uint64_t deadline_ns);
 
  private:
+  static constexpr int kEventsAtOnce = 64;
+
   void control(int operation, int fd, uint32_t events, uint64_t mark);
   void arm_clock(uint64_t deadline_ns);
 
   Fd epoll_;
   Fd clock_;
   uint64_t clock_deadline_ = kNoDeadline;
+  std::array<Event, kEventsAtOnce> ready_;
 };
 
 }  // namespace urma::core

@@ -8,6 +8,7 @@
 
 #include <exception>
 #include <future>
+#include <span>
 #include <system_error>
 
 #include "urma/base/clock.h"
@@ -220,12 +221,12 @@ void ServiceThread::wait_and_dispatch() {
       deadline = 0;
     }
   }
-  reactor_->wait(deadline, &events_);
+  const std::span<const Reactor::Event> events = reactor_->wait(deadline);
   {
     const MutexLock lock(mutex_);
     asleep_ = false;
   }
-  for (const auto& event : events_) {
+  for (const auto& event : events) {
     const auto found = watches_.find(event.mark);
     // An earlier event of this batch may have ended the watch. The wake-up's mark has no watch.
     if (found == watches_.end()) continue;

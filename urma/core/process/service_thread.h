@@ -67,7 +67,6 @@ class ServiceThread final : public Service {
   // All below belongs to the service thread.
   std::unique_ptr<Reactor> reactor_;
   Fd wake_;
-  std::vector<Reactor::Event> events_;
   uint64_t last_watch_ = 0;
   std::unordered_map<uint64_t, std::shared_ptr<Watch>> watches_;
   std::unordered_map<int, uint64_t> watch_of_fd_;
