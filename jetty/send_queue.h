@@ -151,7 +151,7 @@ class SendQueue : public CompletionSource {
   [[gnu::always_inline]] bool room_after(uint32_t taken) const {
     return size_.load(std::memory_order_relaxed) + taken < easy_;
   }
-  // The compiler often knows that it is the first.
+  // For a post of one request the compiler knows that it is 0.
   [[gnu::always_inline]] uint32_t place_after(uint32_t taken) const {
     return taken == 0 ? tail_ : behind(tail_, taken);
   }
@@ -179,7 +179,7 @@ class SendQueue : public CompletionSource {
     if (only) make_busy(path);
     return only;
   }
-  // How many further requests find a place at a look.
+  // How many further requests find a place, as far as a look tells.
   uint32_t easy_room() const {
     const uint32_t size = size_.load(std::memory_order_relaxed);
     return size < easy_ ? easy_ - size : 0;

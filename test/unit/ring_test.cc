@@ -102,7 +102,6 @@ TEST(Ring, CarriesEverySizeAroundItsEnd) {
   }
 }
 
-// So that the producer never clears a word for them that the consumer already looks at.
 TEST(Ring, CopiesExactlyThePayloadOfASlot) {
   Ends ends;
   for (uint32_t size = 0; size <= kSlotPayload; ++size) {
@@ -122,6 +121,7 @@ TEST(Ring, CopiesExactlyThePayloadOfASlot) {
   }
 }
 
+// So that the producer never clears a word for them that the consumer already looks at.
 TEST(Ring, MessagesOfOneSizeBeginAtTheSameSlotsInEveryLap) {
   constexpr uint64_t kSlots = kRingBytes / kSlotBytes;
   for (uint32_t bytes = 0; bytes <= RingLayout::max_payload_of(kRingBytes); bytes += 40) {

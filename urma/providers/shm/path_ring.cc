@@ -19,8 +19,8 @@ constexpr uint32_t kFewMessages = 16;
 constexpr uint32_t kFoundFullToGrow = 32;
 constexpr uint32_t kGrowth = 4;
 
-// On the service thread: the owner has mapped the ring. Takes the bell from its answer.
-Answer take_bell(RingOpening* opening, const OpenRingAnswer& answer, Attached& fds) {
+// On the service thread: the owner has mapped the ring. Seals it, and takes the bell of the answer.
+Answer take_ring(RingOpening* opening, const OpenRingAnswer& answer, Attached& fds) {
   try {
     if (!opening->ring.memory().end_mapping()) fail(URMA_FAIL, "its owner can punch holes into it");
     opening->bell = opening->link->wakeups().accept(answer.receiver_jfc, opening->link->region(),
@@ -41,10 +41,11 @@ void ask_for_ring(Transport* transport, const std::shared_ptr<RingOpening>& open
                   Request request, EventChannel* channel, uint32_t jfc_id) {
   transport->opening_begins();
   const auto end = [transport, opening](const Reply& reply, Attached& fds) {
-    opening->members = std::min<uint32_t>(reply.open_ring.members, URMA_MAX_JETTY_IN_JETTY_GRP);
-    opening->end(reply.answer == Answer::kAccepted ? take_bell(opening.get(), reply.open_ring, fds)
-                                                   : reply.answer);
+    const bool accepted = reply.answer == Answer::kAccepted;
+    const Answer answer = accepted ? take_ring(opening.get(), reply.open_ring, fds) : reply.answer;
     opening->ring.close_fd();
+    opening->members = std::min<uint32_t>(reply.open_ring.members, URMA_MAX_JETTY_IN_JETTY_GRP);
+    opening->end(answer);
     transport->opening_ends();
     transport->serve_senders();
   };
