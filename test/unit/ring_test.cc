@@ -426,9 +426,10 @@ TEST(Ring, NobodyPunchesHolesIntoItOnceBothHaveMappedIt) {
   ASSERT_EQ(::fallocate(kept.get(), kPunch, 0, bytes), 0);
   RingConsumer consumer(Fd(::fcntl(kept.get(), F_DUPFD_CLOEXEC, 0)), kRingBytes);
   EXPECT_NE(::fallocate(kept.get(), kPunch, 0, bytes), 0);
-  EXPECT_NE(::madvise(producer.memory().data(), bytes, MADV_REMOVE), 0);
   EXPECT_EQ(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, kept.get(), 0), MAP_FAILED);
   ASSERT_TRUE(send(&producer, pattern(8, 1), 1));
+  // What it returns says nothing: emulators report success and do nothing.
+  static_cast<void>(::madvise(producer.memory().data(), bytes, MADV_REMOVE));
   Message message;
   ASSERT_EQ(consumer.peek(&message), Peek::kMessage);
   EXPECT_EQ(receive(&consumer, message, URMA_CR_SUCCESS), pattern(8, 1));
