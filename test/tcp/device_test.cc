@@ -102,6 +102,25 @@ TEST_F(DeviceTest, HasAnEidForEachAddress) {
   EXPECT_EQ(port.active_mtu, URMA_MTU_1024);
 }
 
+TEST_F(DeviceTest, ConnectsFromTheAddressThatTheRoutesChoose) {
+  ip("link add more type veth peer name erom netns " + there_.path());
+  ip("addr add 10.98.0.1/24 dev more");
+  ip("link set more up");
+  const std::vector<urma_eid_t> own = Device("").eids();
+  const auto source = [&](const char* to) { return text_of(source_for(own, eid(to))); };
+  EXPECT_EQ(source("10.99.0.2"), "10.99.0.1");
+  EXPECT_EQ(source("10.98.0.2"), "10.98.0.1");
+  EXPECT_EQ(source("fd99::2"), "fd99::1");
+  EXPECT_EQ(source("10.99.0.1"), "10.99.0.1") << "its own";
+  EXPECT_EQ(source("127.0.0.1"), "127.0.0.1");
+  // The others still work without the first one.
+  ip("addr del 10.99.0.1/24 dev wire");
+  EXPECT_EQ(source("10.98.0.2"), "10.98.0.1");
+  // It has to be an EID: peers know no other address.
+  const urma_eid_t only = eid("10.99.0.1");
+  EXPECT_EQ(text_of(source_for({&only, 1}, eid("10.98.0.2"))), "10.99.0.1");
+}
+
 TEST_F(DeviceTest, HasTheConfiguredAddresses) {
   EXPECT_EQ(eids(Device("wire")), (Texts{"10.99.0.1", "fd99::1"}));
   EXPECT_EQ(eids(Device("lo,fd99::1,wire,none")),

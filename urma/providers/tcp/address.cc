@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "urma/base/fd.h"
+
 namespace urma::tcp {
 
 SocketAddress::SocketAddress(const Address& address) {
@@ -47,16 +49,33 @@ Address SocketAddress::peer_of(int fd) {
   return found.address();
 }
 
+namespace {
+
+// The address that packets to there leave from. All zero if there is no route.
+urma_eid_t routed_source(const urma_eid_t& to) {
+  constexpr uint16_t kAnyPort = 9;  // nothing is sent
+  const SocketAddress there({to, kAnyPort});
+  const Fd probe(::socket(there.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!probe.valid() || ::connect(probe.get(), there.get(), there.size()) != 0) return {};
+  return SocketAddress::local_of(probe.get()).eid;
+}
+
+}  // namespace
+
 urma_eid_t loopback_beside(std::span<const urma_eid_t> own) {
   return loopback(
       std::any_of(own.begin(), own.end(), [](const urma_eid_t& eid) { return is_ipv4(eid); }));
 }
 
-const urma_eid_t& source_for(std::span<const urma_eid_t> own, const urma_eid_t& to) {
-  const auto same = std::find_if(own.begin(), own.end(), [&](const urma_eid_t& eid) {
-    return std::memcmp(eid.raw, to.raw, sizeof eid.raw) == 0;
-  });
-  if (same != own.end()) return *same;
+urma_eid_t source_for(std::span<const urma_eid_t> own, const urma_eid_t& to) {
+  const auto is_own = [&](const urma_eid_t& address) {
+    return std::ranges::any_of(own, [&](const urma_eid_t& eid) {
+      return std::memcmp(eid.raw, address.raw, sizeof eid.raw) == 0;
+    });
+  };
+  if (is_own(to)) return to;
+  const urma_eid_t routed = routed_source(to);
+  if (is_own(routed)) return routed;
   const auto fits = [&](const urma_eid_t& eid) {
     return is_ipv4(eid) == is_ipv4(to) && is_loopback(eid) == is_loopback(to);
   };

@@ -43,8 +43,9 @@ class SocketAddress {
 // Where to look for processes whose EID is one of a runtime directory, since they have no other
 // address: on this host, by the kind of address that it has.
 urma_eid_t loopback_beside(std::span<const urma_eid_t> own);
-// The own address that leads to the given one.
-const urma_eid_t& source_for(std::span<const urma_eid_t> own, const urma_eid_t& to);
+// The own address to reach the given one from: the one that the routes of this host choose, if it
+// is among them.
+urma_eid_t source_for(std::span<const urma_eid_t> own, const urma_eid_t& to);
 
 }  // namespace urma::tcp
 
