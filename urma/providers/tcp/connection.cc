@@ -114,6 +114,12 @@ void Connection::break_off(const char* what) {
   lose();
 }
 
+// As peers do that end.
+void Connection::lose_stream(const std::string& why) {
+  URMA_LOG_LIMITED(INFO, "the stream of {} has ended: {}", who_, why);
+  lose();
+}
+
 void Connection::lose() {
   // Release pairs with the acquire in gone().
   lost_.store(true, std::memory_order_release);
@@ -164,6 +170,18 @@ bool Connection::silent() {
 // -------------------------------------------------------------------------------------------------
 
 void Connection::put_frame(FrameKind kind, std::span<const char> body,
+                           std::span<const iovec> payload,
+                           const std::optional<Outbox::Lender>& lender) {
+  try {
+    add_frame(kind, body, payload, lender);
+  } catch (const std::exception& failure) {
+    // Nothing can follow half a frame.
+    if (!gone()) give_up(failure.what());
+    throw;
+  }
+}
+
+void Connection::add_frame(FrameKind kind, std::span<const char> body,
                            std::span<const iovec> payload,
                            const std::optional<Outbox::Lender>& lender) {
   const size_t bytes = total(payload);
@@ -227,7 +245,7 @@ void Connection::flush() {
   std::string why;
   // The stream itself may hold the rest of a record.
   const bool held = waiting() != 0 || stream_->wants_room();
-  if (held && stream_->progress(&why) == StreamState::kLost) return lose();
+  if (held && stream_->progress(&why) == StreamState::kLost) return lose_stream(why);
   const bool wants_room = waiting() != 0 || stream_->wants_room();
   if (wants_room != std::exchange(wants_room_, wants_room)) wire_->watch(*this, wants_room);
 }
@@ -547,7 +565,7 @@ bool Connection::receive_some(bool to_end) {
     return to_end || !all;
   }
   std::string why;
-  if (stream_->progress(&why) == StreamState::kLost) lose();
+  if (stream_->progress(&why) == StreamState::kLost) lose_stream(why);
   return false;
 }
 

@@ -144,6 +144,8 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
     put(body);
     flush();
   }
+  void add_frame(FrameKind kind, std::span<const char> body, std::span<const iovec> payload,
+                 const std::optional<Outbox::Lender>& lender) URMA_REQUIRES(mutex_);
   void flush() URMA_REQUIRES(mutex_);
   void send_waiting(bool ahead) URMA_REQUIRES(mutex_);
   void put_owed() URMA_REQUIRES(mutex_);
@@ -178,6 +180,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   // Handle frames. False if the peer breaks the rules.
   bool begin(FrameKind kind) URMA_REQUIRES(mutex_);
   bool begin_message() URMA_REQUIRES(mutex_);
+  bool keeps_to_its_share() URMA_REQUIRES(mutex_);
   bool begin_part() URMA_REQUIRES(mutex_);
   bool begin_access() URMA_REQUIRES(mutex_);
   bool begin_done() URMA_REQUIRES(mutex_);
@@ -203,11 +206,23 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
     try {
       work();
     } catch (const std::exception& failure) {
-      if (!gone()) break_off(failure.what());
+      if (!gone()) give_up(failure.what());
     }
+  }
+  // Calls `work` on the service thread. If it fails, the peer would wait for its answer in vain.
+  template <typename Work>
+  void post_or_end(Work work) {
+    engine().service().post([self = shared_from_this(), work = std::move(work)] {
+      try {
+        work(self.get());
+      } catch (const std::exception& failure) {
+        self->end(failure.what());
+      }
+    });
   }
   void give_up(const std::string& why) URMA_REQUIRES(mutex_);
   void break_off(const char* what) URMA_REQUIRES(mutex_);
+  void lose_stream(const std::string& why) URMA_REQUIRES(mutex_);
   void lose() URMA_REQUIRES(mutex_);
 
   TcpWire* const wire_;

@@ -43,6 +43,7 @@ bool Connection::begin_message() {
   const auto way = incoming_.find(message.way);
   if (way == incoming_.end() || opening_.contains(message.way)) return false;
   if (!way->second->may_hold(landing_.left)) return false;
+  if (!keeps_to_its_share()) return true;
   const auto bytes = static_cast<uint32_t>(landing_.left);
   Message& head = landing_.held.head;
   head = {static_cast<MessageKind>(message.kind),
@@ -58,6 +59,20 @@ bool Connection::begin_message() {
   landing_.into = landing_.held.payload.bytes.get();
   landing_.way = way->second;
   return true;
+}
+
+// Ends the connection if it makes this process hold too much: its program sends faster than this
+// one takes messages, through more queues than memory allows.
+bool Connection::keeps_to_its_share() {
+  const uint64_t all = wire_->most_held();
+  if (HeldBytes::of_all_ways() <= all) return true;
+  uint64_t held = 0;
+  for (const auto& [number, way] : incoming_) held += way->holds();
+  const uint64_t share = all / wire_->connections();
+  if (held <= share) return true;
+  give_up(urma::format("messages that wait for receives hold {} MiB here; its share is {} MiB",
+                       held >> 20, share >> 20));
+  return false;
 }
 
 bool Connection::begin_part() {
@@ -176,7 +191,7 @@ void Connection::take_find(const FindBody& asked) {
 void Connection::take_probe(const ProbeBody& asked) {
   if (asked_ >= kMostTickets) return break_off("too many requests at once");
   ++asked_;
-  wire_->engine().service().post([self = shared_from_this(), asked] {
+  post_or_end([asked](Connection* self) {
     const bool known = is_target(asked.target.type);
     const Answer answer =
         known ? self->engine().judge(target_of(asked.target)) : Answer::kMalformed;
@@ -205,7 +220,7 @@ void Connection::take_ask_grant(const AskGrantBody& asked) {
 bool Connection::take_answer(const AnswerBody& answer) {
   auto ticket = tickets_.extract(answer.ticket);
   if (ticket.empty() || !is_answer(answer.answer)) return false;
-  wire_->engine().service().post([answered = std::move(ticket.mapped()), answer] {
+  engine().service().post([answered = std::move(ticket.mapped()), answer] {
     answered(static_cast<Answer>(answer.answer), answer);
   });
   return true;
@@ -225,7 +240,8 @@ bool Connection::take_open_way(const OpenWayBody& asked) {
       !opening_.insert(asked.way).second) {
     return false;
   }
-  wire_->engine().service().post([self = shared_from_this(), asked] { self->accept_way(asked); });
+  if (!keeps_to_its_share()) return true;
+  post_or_end([asked](Connection* self) { self->accept_way(asked); });
   return true;
 }
 

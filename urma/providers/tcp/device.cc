@@ -51,15 +51,15 @@ Device::Device(std::string_view chosen, const char* name, uint32_t first_port)
 void Device::watch(Service* service, Registry* registry, const Changed& changed) {
   service->run([&] {
     if (service_ != nullptr) return;
-    NetworkNews news;
-    service_ = service;
     registry_ = registry;
     changed_ = changed;
-    news_ = std::move(news);
-    service_->watch(news_->fd(), EPOLLIN, [this](uint32_t) {
+    news_.emplace();
+    service->watch(news_->fd(), EPOLLIN, [this](uint32_t) {
       news_->read();
       guarded(URMA_LOG_SITE, [this] { look(); });
     });
+    // Now it is watched: what failed before can be tried again.
+    service_ = service;
     look();
   });
 }

@@ -7,7 +7,7 @@
 namespace urma::tcp {
 namespace {
 
-// Bytes that have left are removed once they are that many.
+// Bytes that have left are removed once they are that many; no more room is kept for later ones.
 constexpr size_t kMostSpent = 1 << 20;
 
 void add_to(IovecList* list, const void* at, size_t bytes) {
@@ -104,6 +104,7 @@ void Outbox::left(size_t bytes) {
 void Outbox::compact() {
   if (begin_ == copies_.size() && lent_.empty()) {
     copies_.clear();
+    if (copies_.capacity() > kMostSpent) copies_ = {};
     begin_ = 0;
   } else if (begin_ > kMostSpent) {
     copies_.erase(copies_.begin(), copies_.begin() + static_cast<ptrdiff_t>(begin_));

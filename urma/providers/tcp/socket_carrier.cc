@@ -196,13 +196,12 @@ OwnFd SocketCarrier::next_socket() {
       look_at_listeners(true);
       continue;
     }
-    int error = 0;
     if (newcomers_->has_room()) {
       OwnFd fd = OwnFd::accept(static_cast<int>(event.data.u32));
       if (fd.valid()) return fd;
+      const int error = errno;
       // The connection has ended already, or another thread has taken it.
-      if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) continue;
-      error = errno;
+      if (error == EAGAIN || error == ECONNABORTED || error == EPROTO) continue;
       URMA_LOG_LIMITED(WARNING,
                        "a connection cannot be accepted now: {}; raise the limit of "
                        "descriptors (ulimit -n)",

@@ -288,8 +288,6 @@ IncomingEnd::IncomingEnd(std::shared_ptr<Connection> connection, uint32_t way,
                          const SegmentTable* segments)
     : connection_(std::move(connection)), way_(way), segments_(segments) {}
 
-IncomingEnd::~IncomingEnd() = default;
-
 bool IncomingEnd::may_hold(uint64_t payload) const {
   const MutexLock lock(mutex_);
   const bool full = held_.size() >= kWayMessages || held_bytes_ + payload > kWayBytes;
@@ -299,8 +297,10 @@ bool IncomingEnd::may_hold(uint64_t payload) const {
 void IncomingEnd::hold(Held held) {
   const MutexLock lock(mutex_);
   if (closed_with_.has_value()) return;
-  held_bytes_ += held.head.payload;
+  const uint32_t payload = held.head.payload;
   held_.push_back(std::move(held));
+  held_bytes_ += payload;
+  bytes_.add_message(payload);
   // The JFC lives while this is not closed.
   connection_->engine().arrived(*jfc);
   connection_->wire().messages_wait();
@@ -369,6 +369,7 @@ void IncomingEnd::answer(uint8_t status) {
     const Message& head = held_.front().head;
     urgent = (head.flags & kWantsAnswer) != 0 || status != URMA_CR_SUCCESS;
     held_bytes_ -= head.payload;
+    bytes_.remove_message(head.payload);
     connection_->wire().payloads().give_back(std::move(held_.front().payload));
     held_.pop_front();
     ++taken_;
@@ -398,6 +399,7 @@ void IncomingEnd::close(uint8_t status) {
     if (closed_with_.has_value()) return;
     closed_with_ = status;
     held_.clear();
+    bytes_.remove_messages();
     pieces_.clear();
     pulled_ = wanted_ = false;
     drop_staged();

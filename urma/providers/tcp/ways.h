@@ -16,6 +16,7 @@
 #include "jetty/wire.h"
 #include "jetty/wire_engine.h"
 #include "urma/base/mutex.h"
+#include "urma/providers/tcp/held_bytes.h"
 #include "urma/providers/tcp/messages.h"
 #include "urma/providers/tcp/outbox.h"
 #include "urma/providers/tcp/payloads.h"
@@ -147,10 +148,10 @@ struct Held {
 class IncomingEnd final : public WireIncoming {
  public:
   IncomingEnd(std::shared_ptr<Connection> connection, uint32_t way, const SegmentTable* segments);
-  ~IncomingEnd() override;
 
   // Called by the connection. False if the peer breaks the rules.
   bool may_hold(uint64_t payload) const;
+  uint64_t holds() const { return bytes_.bytes(); }
   void hold(Held held);
   // A part of the large message begins. False if that many bytes were not requested.
   bool begin_part(uint64_t bytes);
@@ -200,6 +201,7 @@ class IncomingEnd final : public WireIncoming {
   mutable Mutex mutex_;
   std::deque<Held> held_ URMA_GUARDED_BY(mutex_);
   uint64_t held_bytes_ URMA_GUARDED_BY(mutex_) = 0;
+  HeldBytes bytes_;
   uint64_t taken_ URMA_GUARDED_BY(mutex_) = 0;
   std::optional<uint64_t> looked_at_ URMA_GUARDED_BY(mutex_);  // taken_ at that time
   std::deque<Owed> owed_ URMA_GUARDED_BY(mutex_);

@@ -2,6 +2,7 @@
 #include "urma/providers/tcp/wire.h"
 
 #include <sys/epoll.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstring>
@@ -56,6 +57,22 @@ auto process_of(const Peer& peer) { return std::make_pair(peer.process, key_of(p
 
 // Of the connection. A copy: events are packed, and references into them may not be aligned.
 uint64_t number_of(const epoll_event& event) { return event.data.u64; }
+
+// Calls `begin`; what it begins clears the flag. Without memory it can be tried again.
+template <typename Begin>
+void clearing_where_it_fails(std::atomic<bool>* flag, const Begin& begin) {
+  try {
+    begin();
+  } catch (...) {
+    flag->store(false);
+    throw;
+  }
+}
+// The same, unless the flag is set already.
+template <typename Begin>
+void once(std::atomic<bool>* flag, const Begin& begin) {
+  if (!flag->load() && !flag->exchange(true)) clearing_where_it_fails(flag, begin);
+}
 
 std::optional<PeerWatches::Owner> owner_at(const std::shared_ptr<Connection>& connection) {
   if (connection == nullptr) return std::nullopt;
@@ -142,15 +159,33 @@ std::vector<TcpWire::Ref> TcpWire::all() {
 TcpWire::Ref TcpWire::add(std::unique_ptr<Stream> stream, bool began) {
   auto connection = std::make_shared<Connection>(this, ++last_number_, std::move(stream), began);
   greetings_[connection->number()] = {connection, {}};
-  service().watch(connection->fd(), EPOLLIN | EPOLLOUT, [this, connection](uint32_t) {
-    guarded(URMA_LOG_SITE, [&] { greet(connection); });
-  });
+  try {
+    service().watch(connection->fd(), EPOLLIN | EPOLLOUT, [this, connection](uint32_t) {
+      guarded(URMA_LOG_SITE, [&] { greet(connection); });
+    });
+  } catch (...) {
+    greetings_.erase(connection->number());
+    throw;
+  }
   return connection;
 }
 
+// Peers take three quarters of the descriptors at most: the program needs some.
 void TcpWire::accept() {
   guarded(URMA_LOG_SITE, [&] {
-    while (std::unique_ptr<Stream> stream = carrier_->accept()) add(std::move(stream), false);
+    rlimit files = {};
+    ::getrlimit(RLIMIT_NOFILE, &files);
+    while (std::unique_ptr<Stream> stream = carrier_->accept()) {
+      const size_t taken = greetings_.size() + open_count_.load();
+      if (taken < files.rlim_cur / 4 * 3) {
+        add(std::move(stream), false);
+        continue;
+      }
+      URMA_LOG_LIMITED(WARNING,
+                       "a connection from {} is refused: {} take three quarters of the {} "
+                       "descriptors of this process; raise their limit (ulimit -n)",
+                       stream->who(), taken, files.rlim_cur);
+    }
   });
 }
 
@@ -227,7 +262,15 @@ void TcpWire::greet(const Ref& connection) {
                              connection->wants_room() ? EPOLLIN | EPOLLOUT : EPOLLIN);
   }
   service().unwatch(connection->fd());
-  if (state == StreamState::kOpen) return opened(connection);
+  if (state == StreamState::kOpen) {
+    try {
+      return opened(connection);
+    } catch (const std::exception& failure) {
+      // Nobody watches it now.
+      connection->end(failure.what());
+      return end_greeting(connection, nullptr);
+    }
+  }
   URMA_LOG_LIMITED(DEBUG, "no connection to {}: {}", connection->who(), why);
   // A refusal takes less time.
   const bool late = connection->age_ns() > timeout_ns_ / 2;
@@ -435,17 +478,14 @@ void TcpWire::list_connections(size_t most, std::vector<urma_ext_connection_t>* 
 void TcpWire::find(IdKind kind, const urma_eid_t& eid, uint32_t id, OnFound found) {
   if (carrier_ == nullptr || stopped_) return found(Answer::kUnreachable, nullptr);
   const Id key = {kind, id, bytes_of(eid)};
-  const bool known = searches_.contains(key);
-  Search& search = searches_[key];
-  search.told.push_back(std::move(found));
-  if (known) return;
-  search.kind = kind;
-  search.eid = eid;
-  search.id = id;
-  search.at = is_of_directory(eid) ? loopback_beside(addresses_) : eid;
-  search.ports = ports_of(names_.range(), kind, id);
+  const auto known = searches_.find(key);
+  if (known != searches_.end()) return known->second.told.push_back(std::move(found));
+  Search search = {kind, eid, id, is_of_directory(eid) ? loopback_beside(addresses_) : eid,
+                   ports_of(names_.range(), kind, id)};
   search.deadline_ns = monotonic_ns() + timeout_ns_;
+  search.told.push_back(std::move(found));
   await();
+  searches_.emplace(key, std::move(search));
   go_on(key);
 }
 
@@ -677,11 +717,13 @@ void TcpWire::stop_spinning() {
 }
 
 void TcpWire::messages_wait() {
-  if (spinning() || looking_.load() || looking_.exchange(true)) return;
-  service().post([this, ended = engine_->ended()] {
-    if (*ended) return;
-    look_delay_ns_ = kTickNs;
-    look_timer_ = service().after(look_delay_ns_, [this] { look_at_messages(); });
+  if (spinning()) return;
+  once(&looking_, [this] {
+    service().post([this, ended = engine_->ended()] {
+      if (*ended) return;
+      look_delay_ns_ = kTickNs;
+      look_timer_ = service().after(look_delay_ns_, [this] { look_at_messages(); });
+    });
   });
 }
 
@@ -704,17 +746,21 @@ void TcpWire::look_at_messages() {
   look_timer_ = 0;
   // First: a message from now on restarts it.
   looking_.store(false);
-  if (spinning() || !serve_messages() || looking_.exchange(true)) return;
-  look_delay_ns_ = std::min(2 * look_delay_ns_, kLastLookNs);
-  look_timer_ = service().after(look_delay_ns_, [this] { look_at_messages(); });
+  if (spinning() || !serve_messages()) return;
+  once(&looking_, [this] {
+    look_delay_ns_ = std::min(2 * look_delay_ns_, kLastLookNs);
+    look_timer_ = service().after(look_delay_ns_, [this] { look_at_messages(); });
+  });
 }
 
 void TcpWire::serve_senders() {
   if (serving_senders_.exchange(true)) return;
-  service().post([this] {
-    // As Transport::tick: sees what was stored before each call that found this one due.
-    serving_senders_.exchange(false);
-    engine_->serve_senders();
+  clearing_where_it_fails(&serving_senders_, [this] {
+    service().post([this] {
+      // As Transport::tick: sees what was stored before each call that found this one due.
+      serving_senders_.exchange(false);
+      engine_->serve_senders();
+    });
   });
 }
 
@@ -723,9 +769,10 @@ void TcpWire::serve_senders() {
 // -------------------------------------------------------------------------------------------------
 
 void TcpWire::await() {
-  if (beating_.load() || beating_.exchange(true)) return;
-  service().post([this, ended = engine_->ended()] {
-    if (!*ended) beat_later();
+  once(&beating_, [this] {
+    service().post([this, ended = engine_->ended()] {
+      if (!*ended) beat_later();
+    });
   });
 }
 
@@ -737,18 +784,36 @@ void TcpWire::beat() {
   beat_timer_ = 0;
   // First: a request from now on restarts it.
   beating_.store(false);
-  const uint64_t now = monotonic_ns();
+  bool awaits = true;
+  guarded(URMA_LOG_SITE, [&] {
+    const uint64_t now = monotonic_ns();
+    end_late_searches(now);
+    agree_to_unanswered(now);
+    awaits = end_silent_peers();
+  });
+  if (awaits) once(&beating_, [this] { beat_later(); });
+}
+
+void TcpWire::end_late_searches(uint64_t now) {
   std::vector<Id> late;
   for (const auto& [key, search] : searches_) {
     if (now >= search.deadline_ns) late.push_back(key);
   }
   for (const Id& key : late) {
-    const Search& search = searches_.at(key);
-    const At there = {bytes_of(search.at), search.ports[search.next - 1]};
-    // A peer that has greeted is judged by its connection.
-    if (!has_greeted(there)) was_silent(there);
+    // The end of another one may have ended it.
+    const auto found = searches_.find(key);
+    if (found == searches_.end()) continue;
+    const Search& search = found->second;
+    if (search.next != 0) {
+      const At there = {bytes_of(search.at), search.ports[search.next - 1]};
+      // A peer that has greeted is judged by its connection.
+      if (!has_greeted(there)) was_silent(there);
+    }
     end_search(key, Answer::kUnreachable, nullptr);
   }
+}
+
+void TcpWire::agree_to_unanswered(uint64_t now) {
   std::vector<Ref> unanswered;
   for (const auto& [number, greeting] : greetings_) {
     const bool due = greeting.agreed_by_ns != 0 && now >= greeting.agreed_by_ns;
@@ -758,6 +823,10 @@ void TcpWire::beat() {
     // The first one may have ended the others.
     if (!connection->gone()) agree(connection);
   }
+}
+
+// True if a peer must answer.
+bool TcpWire::end_silent_peers() {
   std::vector<Ref> connections;
   {
     const MutexLock lock(list_mutex_);
@@ -779,7 +848,7 @@ void TcpWire::beat() {
                                    timeout_ns_ / 1'000'000));
     }
   }
-  if (awaits && !beating_.exchange(true)) beat_later();
+  return awaits;
 }
 
 }  // namespace urma::tcp

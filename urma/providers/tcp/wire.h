@@ -6,6 +6,7 @@
 #ifndef URMA_PROVIDERS_TCP_WIRE_H_
 #define URMA_PROVIDERS_TCP_WIRE_H_
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -25,6 +26,7 @@
 #include "urma/base/mutex.h"
 #include "urma/providers/tcp/carrier.h"
 #include "urma/providers/tcp/connection.h"
+#include "urma/providers/tcp/held_bytes.h"
 #include "urma/providers/tcp/names.h"
 #include "urma/providers/tcp/payloads.h"
 
@@ -75,6 +77,10 @@ class TcpWire final : public Wire {
   }
   // Whether a program polls all the time, so that sending can wait for its next poll.
   bool spinning() const { return spinning_.load(); }
+  // See HeldBytes.
+  uint64_t most_held() const { return most_held_; }
+  // At least one.
+  size_t connections() const { return std::max<size_t>(open_count_.load(), 1); }
   // Whether each of its polls then looks at every connection.
   bool polls_each() const { return spinning() && open_count_.load() <= kFew; }
   // A program that posts many requests at once polls after that.
@@ -117,7 +123,7 @@ class TcpWire final : public Wire {
     size_t next = 0;
     bool again = false;  // a port was asked twice
     uint64_t deadline_ns = 0;
-    std::vector<OnFound> told;
+    std::vector<OnFound> told = {};
   };
   // A connection being made, or greeting.
   struct Greeting {
@@ -167,11 +173,15 @@ class TcpWire final : public Wire {
   bool serve_messages();
   void look_at_messages();
   void beat();
+  void end_late_searches(uint64_t now);
+  void agree_to_unanswered(uint64_t now);
+  bool end_silent_peers();
   void beat_later();
 
   std::vector<Ref> all() URMA_REQUIRES(list_mutex_);
 
   const uint64_t timeout_ns_;
+  const uint64_t most_held_ = memory_for_peers();
   const std::vector<urma_eid_t> addresses_;
   Names names_;
   WireEngine* engine_ = nullptr;
