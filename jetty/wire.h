@@ -95,6 +95,8 @@ class Way {
   // False if there is no room now.
   virtual bool send(const Outgoing& message, uint32_t cookie) = 0;
   virtual bool access(const WireGrant& grant, const WireAccess& access, uint32_t cookie) = 0;
+  // A hint for the next two: there is no report, and it has not ended.
+  virtual bool quiet() const { return false; }
   // The next report; false if there is none.
   virtual bool reap(WireReport* report) = 0;
   // Sends what was given; until then it may be held back for more.

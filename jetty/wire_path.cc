@@ -54,7 +54,7 @@ void WirePath::give_up_first() {
 }
 
 void WirePath::reap() {
-  if (way_ == nullptr) return;
+  if (way_ == nullptr || way_->quiet()) return;
   WireReport report;
   while (way_->reap(&report)) take_report(report);
   if (!way_->ended()) return;

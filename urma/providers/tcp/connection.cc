@@ -294,6 +294,7 @@ void Connection::owe(uint32_t way, bool urgent) {
     const MutexLock lock(owing_mutex_);
     first = owing_.empty();
     owing_.push_back(way);
+    owes_.store(true);
   }
   // SYNC(tcp-spinning): the debt is recorded before these looks; whatever ends either state
   // changes it first, then pushes.
@@ -307,9 +308,11 @@ void Connection::owe(uint32_t way, bool urgent) {
 
 void Connection::put_owed() {
   if (done_ != 0) put(DoneBody{std::exchange(done_, 0), URMA_CR_SUCCESS});
+  if (!owes_.load()) return;
   {
     const MutexLock lock(owing_mutex_);
     owing_now_.swap(owing_);
+    owes_.store(false);
   }
   for (const uint32_t way : owing_now_) {
     const auto found = incoming_.find(way);
@@ -398,7 +401,8 @@ bool Connection::send(SendingEnd* end, const Outgoing& message, uint32_t cookie)
     return false;
   }
   const uint64_t payload = large ? prefix : total(message.payload);
-  switch (end->begin(payload, large ? message.length : 0, cookie)) {
+  Outbox::Lender lender;
+  switch (end->begin(payload, large ? message.length : 0, cookie, &lender)) {
     case SendingEnd::Turn::kWait:
       return false;
     case SendingEnd::Turn::kEnded:
@@ -418,7 +422,7 @@ bool Connection::send(SendingEnd* end, const Outgoing& message, uint32_t cookie)
     // An Invalidation is not the program's memory.
     const bool lends = prefix == 0 && !large;
     put(body, window(message.payload, 0, payload).list(),
-        lends ? std::optional(end->last_begun()) : std::nullopt);
+        lends ? std::optional(lender) : std::nullopt);
     if (large) flush();
   });
   return !large;

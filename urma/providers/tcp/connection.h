@@ -24,6 +24,7 @@
 #include "jetty/wire_engine.h"
 #include "urma/base/clock.h"
 #include "urma/base/mutex.h"
+#include "urma/base/short_mutex.h"
 #include "urma/providers/tcp/carrier.h"
 #include "urma/providers/tcp/messages.h"
 #include "urma/providers/tcp/outbox.h"
@@ -269,8 +270,9 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   std::unordered_set<uint32_t> opening_ URMA_GUARDED_BY(mutex_);  // by the peer
 
   std::vector<uint32_t> owing_now_ URMA_GUARDED_BY(mutex_);    // for put_owed() alone
-  Mutex owing_mutex_;                                          // taken under mutex_
+  ShortMutex owing_mutex_;                                     // taken under mutex_
   std::vector<uint32_t> owing_ URMA_GUARDED_BY(owing_mutex_);  // ways of the peer
+  std::atomic<bool> owes_{false};                              // any; written under owing_mutex_
   mutable Mutex ended_mutex_;                                  // taken under mutex_
   // The latest generation that has ended, for each index of the peer's registrations.
   std::unordered_map<uint32_t, uint32_t> ended_ URMA_GUARDED_BY(ended_mutex_);

@@ -26,7 +26,7 @@ class Payloads {
   Payloads() { spare_.reserve(kMost / kLeast); }
 
   Place take(size_t bytes) {
-    {
+    if (bytes >= kLeast) {
       const MutexLock lock(mutex_);
       const auto fits = [&](const Place& spare) {
         return spare.size >= bytes && spare.size / 2 <= bytes;

@@ -21,6 +21,8 @@ void SendingEnd::report(WireReport report) {
 
 // The JFC lives while it is set here.
 void SendingEnd::tell() {
+  // Release pairs with the acquire in quiet().
+  told_.store(true, std::memory_order_release);
   if (jfc_ != nullptr) engine_->arrived(*jfc_);
 }
 
@@ -29,10 +31,14 @@ bool SendingEnd::reap(WireReport* report) {
   // Its queue does not know yet that it is in flight.
   const bool early =
       large_.has_value() && !reports_.empty() && reports_.front().cookie == large_->cookie;
-  if (reports_.empty() || early) return false;
-  *report = std::move(reports_.front());
-  reports_.pop_front();
-  return true;
+  const bool found = !reports_.empty() && !early;
+  if (found) {
+    *report = std::move(reports_.front());
+    reports_.pop_front();
+  }
+  // Relaxed: cleared and set under the lock.
+  if (reports_.empty() && !closed_) told_.store(false, std::memory_order_relaxed);
+  return found;
 }
 
 bool SendingEnd::ended() const {
@@ -99,7 +105,8 @@ bool SendingEnd::opened(Answer answer, uint32_t members) {
   return closing_ && answer == Answer::kAccepted;
 }
 
-SendingEnd::Turn SendingEnd::begin(uint64_t bytes, uint64_t large, uint32_t cookie) {
+SendingEnd::Turn SendingEnd::begin(uint64_t bytes, uint64_t large, uint32_t cookie,
+                                   Outbox::Lender* lender) {
   const MutexLock lock(mutex_);
   if (closed_) {
     report({cookie, closed_with_, {}});
@@ -109,7 +116,7 @@ SendingEnd::Turn SendingEnd::begin(uint64_t bytes, uint64_t large, uint32_t cook
   if (full && !sent_.empty()) return Turn::kWait;
   if (large_.has_value()) return Turn::kWait;
   sent_.push_back({cookie, bytes, false});
-  ++begun_;
+  *lender = {way_, ++begun_};
   sent_bytes_ += bytes;
   if (large != 0) large_ = {cookie, large, 0, false, false};
   return Turn::kSend;
@@ -190,20 +197,17 @@ bool SendingEnd::began_access(const Connection* by) {
   const MutexLock lock(mutex_);
   ++accesses_;
   if (by == connection_.get()) return false;
-  ++elsewhere_;
+  // Relaxed: the queue's own thread.
+  elsewhere_.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 
 void SendingEnd::done(WireReport done, bool elsewhere) {
   const MutexLock lock(mutex_);
   --accesses_;
-  if (elsewhere) --elsewhere_;
+  // Release pairs with the acquire in has_accesses_elsewhere().
+  if (elsewhere) elsewhere_.fetch_sub(1, std::memory_order_release);
   report(std::move(done));
-}
-
-bool SendingEnd::has_accesses_elsewhere() const {
-  const MutexLock lock(mutex_);
-  return elsewhere_ != 0;
 }
 
 Outbox::Lender SendingEnd::last_begun() const {
@@ -254,10 +258,10 @@ bool TcpWay::use(const std::shared_ptr<Connection>& connection) {
 
 bool TcpWay::send(const Outgoing& message, uint32_t cookie) {
   if (end_->has_accesses_elsewhere()) return false;
-  const std::shared_ptr<Connection> connection = end_->connection();
+  if (connection_ == nullptr) connection_ = end_->connection();
   // A message that has begun ends with its connection.
-  const bool usable = use(connection) || end_->is_sending(cookie);
-  return usable && connection->send(end_.get(), message, cookie);
+  const bool usable = use(connection_) || end_->is_sending(cookie);
+  return usable && connection_->send(end_.get(), message, cookie);
 }
 
 bool TcpWay::access(const WireGrant& grant, const WireAccess& access, uint32_t cookie) {
@@ -299,6 +303,7 @@ void IncomingEnd::hold(Held held) {
   if (closed_with_.has_value()) return;
   const uint32_t payload = held.head.payload;
   held_.push_back(std::move(held));
+  any_held_.store(true, std::memory_order_relaxed);
   held_bytes_ += payload;
   bytes_.add_message(payload);
   // The JFC lives while this is not closed.
@@ -344,21 +349,17 @@ bool IncomingEnd::over() const {
   return closed_with_.has_value() && sender_closed_;
 }
 
-bool IncomingEnd::silent() const {
-  const MutexLock lock(mutex_);
-  return held_.empty();
-}
-
 Peek IncomingEnd::next(Message* message) {
   const MutexLock lock(mutex_);
   if (held_.empty()) return Peek::kEmpty;
   *message = held_.front().head;
+  payload_ = held_.front().payload.bytes.get();
   return Peek::kMessage;
 }
 
+// Only the engine ends the message.
 void IncomingEnd::copy_held(uint32_t offset, void* to, uint32_t bytes) const {
-  const MutexLock lock(mutex_);
-  std::memcpy(to, held_.front().payload.bytes.get() + offset, bytes);
+  std::memcpy(to, payload_ + offset, bytes);
 }
 
 void IncomingEnd::answer(uint8_t status) {
@@ -372,8 +373,10 @@ void IncomingEnd::answer(uint8_t status) {
     bytes_.remove_message(head.payload);
     connection_->wire().payloads().give_back(std::move(held_.front().payload));
     held_.pop_front();
+    any_held_.store(!held_.empty(), std::memory_order_relaxed);
     ++taken_;
-    pulled_ = wanted_ = failed_ = false;
+    pulled_ = failed_ = false;
+    wanted_.store(false, std::memory_order_relaxed);
     announced_ = landed_ = 0;
     first = owed_.empty();
     if (first || owed_.back().status != status) {
@@ -399,9 +402,11 @@ void IncomingEnd::close(uint8_t status) {
     if (closed_with_.has_value()) return;
     closed_with_ = status;
     held_.clear();
+    any_held_.store(false, std::memory_order_relaxed);
     bytes_.remove_messages();
     pieces_.clear();
-    pulled_ = wanted_ = false;
+    pulled_ = false;
+    wanted_.store(false, std::memory_order_relaxed);
     drop_staged();
   }
   connection_->incoming_closed(this, status);
@@ -411,16 +416,12 @@ void IncomingEnd::wake() { connection_->report(); }
 
 std::string IncomingEnd::who() const { return connection_->who(); }
 
-bool IncomingEnd::in_parts() const {
-  const MutexLock lock(mutex_);
-  return wanted_;
-}
-
 void IncomingEnd::begin_parts(std::span<const LocalPiece> pieces) {
   {
     const MutexLock lock(mutex_);
     pieces_.assign(pieces.begin(), pieces.end());
-    wanted_ = pulled_ = true;
+    pulled_ = true;
+    wanted_.store(true, std::memory_order_relaxed);
   }
   connection_->pull(way_);
 }
@@ -434,7 +435,7 @@ IncomingEnd::Landing IncomingEnd::landed() const {
 
 void IncomingEnd::end_parts() {
   const MutexLock lock(mutex_);
-  wanted_ = false;
+  wanted_.store(false, std::memory_order_relaxed);
   pieces_.clear();
 }
 
@@ -445,7 +446,7 @@ std::optional<size_t> IncomingEnd::land(uint64_t most, const Into& into) {
     failed_ |= !is_staged() && piece.len != 0 && !segments_->alive(piece.ref);
     places.add(piece.addr, piece.len, landed_, most);
   }
-  if (!wanted_ || failed_) return std::nullopt;
+  if (!in_parts() || failed_) return std::nullopt;
   const auto bytes = into(places.list());
   landed_ += bytes.value_or(0);
   failed_ |= !bytes.has_value();

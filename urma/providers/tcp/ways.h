@@ -5,6 +5,7 @@
 #ifndef URMA_PROVIDERS_TCP_WAYS_H_
 #define URMA_PROVIDERS_TCP_WAYS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -16,6 +17,7 @@
 #include "jetty/wire.h"
 #include "jetty/wire_engine.h"
 #include "urma/base/mutex.h"
+#include "urma/base/short_mutex.h"
 #include "urma/providers/tcp/held_bytes.h"
 #include "urma/providers/tcp/messages.h"
 #include "urma/providers/tcp/outbox.h"
@@ -32,6 +34,8 @@ class SendingEnd {
   SendingEnd(WireEngine* engine, const CompletionQueue* jfc) : engine_(engine), jfc_(jfc) {}
 
   // Called by the queue.
+  // Acquire pairs with the release in tell().
+  bool quiet() const { return !told_.load(std::memory_order_acquire); }
   bool reap(WireReport* report);
   bool ended() const;
   bool is_lost() const;
@@ -50,8 +54,8 @@ class SendingEnd {
   bool opened(Answer answer, uint32_t members);
   // Whether a message can be sent now; one that never can is reported.
   enum class Turn { kWait, kSend, kEnded };
-  // `large`: bytes that follow; 0: none.
-  Turn begin(uint64_t bytes, uint64_t large, uint32_t cookie);
+  // `large`: bytes that follow; 0: none. *lender: the message.
+  Turn begin(uint64_t bytes, uint64_t large, uint32_t cookie, Outbox::Lender* lender);
   bool is_sending(uint32_t cookie) const;
   // For a large message: how many of its bytes were sent; kSend if more can be.
   Turn go_on(uint32_t cookie, uint64_t* sent);
@@ -66,7 +70,8 @@ class SendingEnd {
   // Called by any connection. True if it is not that of the target, whose messages wait for it.
   bool began_access(const Connection* by);
   void done(WireReport report, bool elsewhere);
-  bool has_accesses_elsewhere() const;
+  // Acquire pairs with the release in done().
+  bool has_accesses_elsewhere() const { return elsewhere_.load(std::memory_order_acquire) != 0; }
   uint32_t way() const { return way_; }
   // Of the messages: the last one begun, and the last one of so many that the peer answers next.
   Outbox::Lender last_begun() const;
@@ -94,11 +99,12 @@ class SendingEnd {
   void end_oldest(urma_cr_status_t status) URMA_REQUIRES(mutex_);
 
   WireEngine* const engine_;
-  mutable Mutex mutex_;
+  mutable ShortMutex mutex_;
   const CompletionQueue* jfc_ URMA_GUARDED_BY(mutex_);  // NULL: no reports
   std::deque<WireReport> reports_ URMA_GUARDED_BY(mutex_);
-  uint32_t accesses_ URMA_GUARDED_BY(mutex_) = 0;   // in flight
-  uint32_t elsewhere_ URMA_GUARDED_BY(mutex_) = 0;  // those on other connections
+  std::atomic<bool> told_{false};                  // written under mutex_
+  uint32_t accesses_ URMA_GUARDED_BY(mutex_) = 0;  // in flight
+  std::atomic<uint32_t> elsewhere_{0};  // those on other connections; written under mutex_
   std::shared_ptr<Connection> connection_ URMA_GUARDED_BY(mutex_);
   uint32_t way_ = 0;
   std::optional<Answer> answer_ URMA_GUARDED_BY(mutex_);
@@ -121,6 +127,7 @@ class TcpWay final : public Way {
   std::optional<Answer> opened(uint32_t* members) override;
   bool send(const Outgoing& message, uint32_t cookie) override;
   bool access(const WireGrant& grant, const WireAccess& access, uint32_t cookie) override;
+  bool quiet() const override { return end_->quiet(); }
   bool reap(WireReport* report) override { return end_->reap(report); }
   void push() override;
   void let_go() override;
@@ -135,7 +142,8 @@ class TcpWay final : public Way {
   TcpWire* const wire_;
   const WayRequest request_;
   const std::shared_ptr<SendingEnd> end_;
-  std::shared_ptr<Connection> used_;  // the last one, to be pushed
+  std::shared_ptr<Connection> connection_;  // of the target, once a message has been sent
+  std::shared_ptr<Connection> used_;        // the last one, to be pushed
   bool asked_ = false;
 };
 
@@ -171,12 +179,14 @@ class IncomingEnd final : public WireIncoming {
   bool over() const;
 
   // Called by the engine.
-  bool silent() const override;
+  // Relaxed: a hint.
+  bool silent() const override { return !any_held_.load(std::memory_order_relaxed); }
   void copy_held(uint32_t offset, void* to, uint32_t bytes) const override;
   void close(uint8_t status) override;
   void wake() override;
   std::string who() const override;
-  bool in_parts() const override;
+  // Relaxed: the engine's own flag, and a hint for others.
+  bool in_parts() const override { return wanted_.load(std::memory_order_relaxed); }
   void begin_parts(std::span<const LocalPiece> pieces) override;
   Landing landed() const override;
   void end_parts() override;
@@ -200,6 +210,8 @@ class IncomingEnd final : public WireIncoming {
   const SegmentTable* const segments_;
   mutable Mutex mutex_;
   std::deque<Held> held_ URMA_GUARDED_BY(mutex_);
+  std::atomic<bool> any_held_{false};  // of held_; written under mutex_
+  const char* payload_ = nullptr;      // of the message that the engine looks at
   uint64_t held_bytes_ URMA_GUARDED_BY(mutex_) = 0;
   HeldBytes bytes_;
   uint64_t taken_ URMA_GUARDED_BY(mutex_) = 0;
@@ -207,7 +219,7 @@ class IncomingEnd final : public WireIncoming {
   std::deque<Owed> owed_ URMA_GUARDED_BY(mutex_);
   // State of the large message at the front.
   bool pulled_ URMA_GUARDED_BY(mutex_) = false;
-  bool wanted_ URMA_GUARDED_BY(mutex_) = false;  // its receive is there
+  std::atomic<bool> wanted_{false};  // its receive is there; written under mutex_
   bool failed_ URMA_GUARDED_BY(mutex_) = false;
   std::vector<LocalPiece> pieces_ URMA_GUARDED_BY(mutex_);
   uint64_t announced_ URMA_GUARDED_BY(mutex_) = 0;  // by parts
