@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,9 +30,11 @@ void limit(int resource, rlim_t most) {
   ASSERT_EQ(::setrlimit(static_cast<__rlimit_resource>(resource), &both), 0);
 }
 
-// Serves a queue without receives, until it is told to look around.
+// Serves a queue with one receive, until it is told to look around.
 void serve(Channel& channel, const std::function<void()>& look) {
   OwnedEndpoint endpoint;
+  std::vector<char> memory(2 * kMiB);
+  endpoint.post_receive(endpoint.add(memory.data(), memory.size()), memory.data(), memory.size());
   channel.send(endpoint.queue_id());
   channel.receive<char>();
   look();
@@ -55,25 +58,30 @@ class Opened {
 
 class ShareTest : public ProcessTest {};
 
+// Once its answer has come, the process has seen what came before.
+void ping(Stream& stream) {
+  send_all(stream, frame(PingBody{}));
+  ASSERT_EQ(receive(stream, sizeof(Head)).size(), sizeof(Head));
+}
+
+// Those that find no room wait until there is some.
 TEST_F(ShareTest, StreamsLeaveAQuarterOfTheDescriptors) {
   constexpr size_t kFiles = 256;
   Child target("victim", [](Channel& channel) {
     limit(RLIMIT_NOFILE, kFiles);
     serve(channel, [] {
       Opened opened;
-      // The library has some, too.
-      for (size_t i = 0; i < kFiles / 16; ++i) ASSERT_TRUE(opened.one_more()) << i;
+      for (size_t i = 0; i < kFiles / 4; ++i) ASSERT_TRUE(opened.one_more()) << i;
     });
   });
   Stranger stranger(target.channel().receive<QueueId>());
   std::vector<std::unique_ptr<Stream>> streams;
-  while (streams.size() < kFiles) {
-    auto stream = stranger.connect();
-    if (stream == nullptr) break;
-    streams.push_back(std::move(stream));
+  for (size_t i = 0; i < kFiles / 2; ++i) {
+    streams.push_back(stranger.connect());
+    ASSERT_NE(streams.back(), nullptr) << i;
   }
-  EXPECT_GT(streams.size(), kFiles / 2);
-  EXPECT_LE(streams.size(), kFiles / 4 * 3);
+  for (size_t i = 0; i < kFiles / 2; ++i) streams.push_back(stranger.begin());
+  for (int i = 0; i < 2; ++i) ping(*streams.front());
   target.channel().send('l');
   target.expect_success();
 }
@@ -98,36 +106,87 @@ bool send_while_open(Stream& stream, std::string_view bytes) {
   return true;
 }
 
-// A quarter of what this process may have, 64 MiB, and then a share for each of the two
-// connections.
-TEST_F(ShareTest, MessagesWithoutReceivesFillABoundedPartOfTheMemory) {
-  if (kSanitized) GTEST_SKIP() << "sanitizers need memory of their own";
-  Child target("victim", [](Channel& channel) {
-    limit(RLIMIT_DATA, 256 * kMiB);
-    serve(channel, [] {});
-  });
-  Stranger stranger(target.channel().receive<QueueId>());
-  const auto modest = stranger.connect();
-  ASSERT_NE(modest, nullptr);
-  const std::string payload(kMiB, 'x');
-  const auto message = [&](uint32_t way) {
-    return frame(MessageBody{way, kMiB, 0, 1, 0, {}}, payload);
-  };
-  ASSERT_TRUE(open_way(stranger, *modest, 1));
-  send_all(*modest, message(1));
-  const auto greedy = stranger.connect();
-  ASSERT_NE(greedy, nullptr);
+std::string message_of(uint32_t way, size_t bytes) {
+  const MessageBody body = {way, static_cast<uint32_t>(bytes), 0, 1, 0, {}};
+  return frame(body, std::string(bytes, 'x'));
+}
+
+// Messages of a MiB, each by a way of its own, until the stream ends. Returns their number.
+uint32_t send_many(Stranger& stranger, Stream& stream, uint32_t most) {
   uint32_t ways = 0;
-  for (; ways < 128; ++ways) {
-    if (!open_way(stranger, *greedy, ways + 1)) break;
-    if (!send_while_open(*greedy, message(ways + 1))) break;
+  while (ways < most && open_way(stranger, stream, ways + 1) &&
+         send_while_open(stream, message_of(ways + 1, kMiB))) {
+    ++ways;
   }
-  EXPECT_GT(ways, 60U);
-  EXPECT_LT(ways, 70U);
-  send_all(*modest, frame(PingBody{}));
-  EXPECT_EQ(receive(*modest, sizeof(Head)).size(), sizeof(Head)) << "it kept to its share";
-  target.channel().send('l');
-  target.expect_success();
+  return ways;
+}
+
+// Peers may hold a quarter of what this process may have: 64 MiB.
+class HoarderTest : public ShareTest {
+ protected:
+  void SetUp() override {
+    ShareTest::SetUp();
+    if (kSanitized) GTEST_SKIP() << "sanitizers need memory of their own";
+    target_.emplace("victim", [](Channel& channel) {
+      limit(RLIMIT_DATA, 256 * kMiB);
+      serve(channel, [] {});
+    });
+    stranger_.emplace(target_->channel().receive<QueueId>());
+    // A message that never comes whole holds the only receive: all others wait.
+    holder_ = stranger_->connect();
+    ASSERT_NE(holder_, nullptr);
+    ASSERT_TRUE(open_way(*stranger_, *holder_, 1));
+    send_all(*holder_, frame(MessageBody{1, 2 * kMiB, 0, 1, urma::kByReference, {}}));
+    ASSERT_EQ(receive_body<PullBody>(*holder_).way, 1U);
+  }
+  void TearDown() override {
+    if (!target_) return;
+    ping(*holder_);
+    target_->channel().send('l');
+    target_->expect_success();
+  }
+
+  std::optional<Child> target_;
+  std::optional<Stranger> stranger_;
+  std::unique_ptr<Stream> holder_;
+};
+
+TEST_F(HoarderTest, ThePeerThatHoldsMostIsEnded) {
+  const auto modest = stranger_->connect();
+  ASSERT_NE(modest, nullptr);
+  ASSERT_EQ(send_many(*stranger_, *modest, 20), 20U);
+  const auto greedy = stranger_->connect();
+  ASSERT_NE(greedy, nullptr);
+  const uint32_t sent = send_many(*stranger_, *greedy, 128);
+  EXPECT_GT(sent, 40U);
+  EXPECT_LT(sent, 60U);
+  ping(*modest);
+  ASSERT_TRUE(open_way(*stranger_, *modest, 1000));
+  send_all(*modest, message_of(1000, 8));
+  ping(*modest);
+}
+
+// A stream that has sent much, and is silent now, is ended for one that sends.
+TEST_F(HoarderTest, ASilentPeerMakesRoom) {
+  const auto silent = stranger_->connect();
+  ASSERT_NE(silent, nullptr);
+  ASSERT_EQ(send_many(*stranger_, *silent, 60), 60U);
+  const auto other = stranger_->connect();
+  ASSERT_NE(other, nullptr);
+  EXPECT_EQ(send_many(*stranger_, *other, 20), 20U);
+  wait_for_end(*silent);
+}
+
+// What lost peers have left counts, until the program takes it.
+TEST_F(HoarderTest, PeersThatComeAgainFillNoMore) {
+  uint32_t sent = 0;
+  for (int round = 0; round < 20; ++round) {
+    const auto stream = stranger_->connect();
+    ASSERT_NE(stream, nullptr);
+    sent += send_many(*stranger_, *stream, 30);
+  }
+  EXPECT_GT(sent, 100U);
+  EXPECT_LT(sent, 140U);
 }
 
 }  // namespace

@@ -143,10 +143,16 @@ bool ServiceThread::on_thread() const {
 void ServiceThread::watch(int fd, uint32_t events, Ready ready) {
   if (watch_of_fd_.count(fd) != 0) fail(URMA_EINVAL, "descriptor {} is watched already", fd);
   const uint64_t mark = last_watch_ + 1;
-  reactor_->add(fd, events, mark);
-  last_watch_ = mark;
   watches_[mark] = std::make_shared<Watch>(Watch{fd, std::move(ready)});
-  watch_of_fd_[fd] = mark;
+  try {
+    watch_of_fd_[fd] = mark;
+    reactor_->add(fd, events, mark);
+  } catch (...) {
+    watch_of_fd_.erase(fd);
+    watches_.erase(mark);
+    throw;
+  }
+  last_watch_ = mark;
 }
 
 void ServiceThread::rewatch(int fd, uint32_t events) {

@@ -7,6 +7,9 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <array>
+#include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 
@@ -15,6 +18,11 @@
 
 namespace urma::tcp {
 
+inline auto bytes_of(const urma_eid_t& eid) {
+  std::array<uint8_t, sizeof(urma_eid_t)> bytes;
+  std::memcpy(bytes.data(), &eid, bytes.size());
+  return bytes;
+}
 using urma::text_of;
 inline std::string text_of(const Address& address) {
   return text_of(address.eid.raw, address.port);

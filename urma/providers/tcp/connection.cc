@@ -7,6 +7,7 @@
 
 #include "urma/base/clock.h"
 #include "urma/base/error.h"
+#include "urma/base/guard.h"
 #include "urma/base/log.h"
 #include "urma/providers/tcp/address.h"
 #include "urma/providers/tcp/wire.h"
@@ -21,6 +22,8 @@ constexpr size_t kDirectBytes = 8 << 10;
 // each other. All answers that a peer within its limits can request fit into kMostAnswers.
 constexpr size_t kMostWaiting = 1 << 20;
 constexpr size_t kMostAnswers = 16 << 20;
+// Beyond this they are counted: no requests of this process wait in such numbers.
+constexpr size_t kManyAnswers = 2 * kMostWaiting;
 constexpr int kReadsPerTurn = 16;
 // A write that arrives in parts is executed in steps of at least this size.
 constexpr size_t kWriteStep = 32 << 10;
@@ -105,41 +108,47 @@ void Connection::end(const std::string& why) {
 }
 
 void Connection::give_up(const std::string& why) {
-  if (!why.empty()) URMA_LOG_LIMITED(WARNING, "the connection to {} has ended: {}", who_, why);
   lose();
+  if (!why.empty()) URMA_LOG_LIMITED(WARNING, "the connection to {} has ended: {}", who_, why);
 }
 
 void Connection::break_off(const char* what) {
-  URMA_LOG_LIMITED(WARNING, "{} violates the protocol, connection closed: {}", who_, what);
   lose();
+  URMA_LOG_LIMITED(WARNING, "{} violates the protocol, connection closed: {}", who_, what);
 }
 
 // As peers do that end.
 void Connection::lose_stream(const std::string& why) {
-  URMA_LOG_LIMITED(INFO, "the stream of {} has ended: {}", who_, why);
   lose();
+  URMA_LOG_LIMITED(INFO, "the stream of {} has ended: {}", who_, why);
 }
 
+// If memory is short, as much as possible is told.
 void Connection::lose() {
+  const auto each = [](auto* all, const auto& tell) {
+    for (auto& one : *all) guarded(URMA_LOG_SITE, [&] { tell(one); });
+    all->clear();
+  };
   // Release pairs with the acquire in gone().
   lost_.store(true, std::memory_order_release);
   wire_->leave(*this);
   stream_.reset();
   landing_.way.reset();
-  landing_.held.payload = {};
+  landing_.held = {};
   landing_.placing = false;
-  in_ = {};
+  in_ = std::vector<char>();
   out_.clear();
+  answers_held_ = {};
   in_begin_ = in_end_ = 0;
-  for (Access& access : std::exchange(accesses_, {})) {
+  each(&accesses_, [](const Access& access) {
     access.end->done({access.cookie, URMA_CR_ACK_TIMEOUT_ERR, {}}, access.elsewhere);
-  }
-  for (const auto& [way, end] : std::exchange(sending_, {})) end->lost();
-  for (const auto& [way, end] : std::exchange(incoming_, {})) end->abandon();
-  for (auto& [ticket, answered] : std::exchange(tickets_, {})) {
-    wire_->engine().service().post(
-        [answered = std::move(answered)] { answered(Answer::kUnreachable, {}); });
-  }
+  });
+  each(&sending_, [](const auto& way) { way.second->lost(); });
+  each(&incoming_, [](const auto& way) { way.second->abandon(); });
+  each(&tickets_, [this](auto& ticket) {
+    engine().service().post(
+        [answered = std::move(ticket.second)] { answered(Answer::kUnreachable, {}); });
+  });
   wire_->lost(shared_from_this());
 }
 
@@ -241,6 +250,7 @@ void Connection::flush() {
     stream_->push();
   }
   ahead_ = false;
+  answers_held_ = waiting() > kManyAnswers ? charge(waiting()) : Charge();
   if (waiting() == 0 && std::exchange(full_, false)) wire_->engine().take_over();
   std::string why;
   // The stream itself may hold the rest of a record.
@@ -382,10 +392,10 @@ void Connection::tell_unregistered(SegmentRef segment) {
 void Connection::open_way(const WayRequest& request, const std::shared_ptr<SendingEnd>& end) {
   const MutexLock lock(mutex_);
   if (gone()) return end->not_found(Answer::kUnreachable);
+  wire_->await();
   const uint32_t way = ++last_way_;
   if (!end->found(shared_from_this(), way)) return;
   sending_[way] = end;
-  wire_->await();
   put(OpenWayBody{way, body_of(request), request.rnr_retry, request.hint, request.sender.eid,
                   request.sender.uasid, request.sender.id});
   flush();
@@ -400,6 +410,7 @@ bool Connection::send(SendingEnd* end, const Outgoing& message, uint32_t cookie)
     full_ = true;
     return false;
   }
+  wire_->await();
   const uint64_t payload = large ? prefix : total(message.payload);
   Outbox::Lender lender;
   switch (end->begin(payload, large ? message.length : 0, cookie, &lender)) {
@@ -410,7 +421,6 @@ bool Connection::send(SendingEnd* end, const Outgoing& message, uint32_t cookie)
     case SendingEnd::Turn::kSend:
       break;
   }
-  wire_->await();
   // Relaxed, as for all counts of requests: nothing follows from them.
   sent_requests_.fetch_add(1, std::memory_order_relaxed);
   MessageBody body = {end->way(),        message.length,
@@ -655,8 +665,9 @@ void Connection::take_frames() {
     if (!take(landing_.kind) && !gone()) break_off("unrequested frame");
     if (waiting() > kMostAnswers && !gone()) break_off("it does not take its answers");
     landing_.way.reset();
-    landing_.held.payload = {};
+    landing_.held = {};
   }
+  if (!gone() && waiting() > kManyAnswers) static_cast<void>(may_hold_more());
 }
 
 // False if more has to arrive first.

@@ -69,6 +69,9 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   // a sign of life then.
   bool silent();
   int fd() const { return fd_; }
+  // What its peer makes this process hold.
+  uint64_t holds() const { return held_.get(); }
+  Charge charge(uint64_t bytes) { return {&held_, bytes}; }
   // Ends everything in flight.
   void end(const std::string& why);
 
@@ -181,7 +184,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   // Handle frames. False if the peer breaks the rules.
   bool begin(FrameKind kind) URMA_REQUIRES(mutex_);
   bool begin_message() URMA_REQUIRES(mutex_);
-  bool keeps_to_its_share() URMA_REQUIRES(mutex_);
+  bool may_hold_more() URMA_REQUIRES(mutex_);
   bool begin_part() URMA_REQUIRES(mutex_);
   bool begin_access() URMA_REQUIRES(mutex_);
   bool begin_done() URMA_REQUIRES(mutex_);
@@ -230,6 +233,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   const uint64_t number_;
   const bool began_;
   const int fd_;
+  HeldBytes held_;
   std::string who_;
   const uint64_t began_ns_;
   const urma_eid_t here_;
@@ -251,6 +255,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   bool ahead_ URMA_GUARDED_BY(mutex_) = false;       // the bytes of that report wait in the kernel
   bool answers_ URMA_GUARDED_BY(mutex_) = false;     // the program answered after the last report
   Outbox out_ URMA_GUARDED_BY(mutex_);
+  Charge answers_held_ URMA_GUARDED_BY(mutex_);  // if they are many
   std::vector<char> in_ URMA_GUARDED_BY(mutex_);
   size_t in_begin_ URMA_GUARDED_BY(mutex_) = 0;
   size_t in_end_ URMA_GUARDED_BY(mutex_) = 0;

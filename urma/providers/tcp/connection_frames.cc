@@ -43,7 +43,7 @@ bool Connection::begin_message() {
   const auto way = incoming_.find(message.way);
   if (way == incoming_.end() || opening_.contains(message.way)) return false;
   if (!way->second->may_hold(landing_.left)) return false;
-  if (!keeps_to_its_share()) return true;
+  if (!may_hold_more()) return true;
   const auto bytes = static_cast<uint32_t>(landing_.left);
   Message& head = landing_.held.head;
   head = {static_cast<MessageKind>(message.kind),
@@ -55,23 +55,20 @@ bool Connection::begin_message() {
   const bool large = (message.flags & kByReference) != 0;
   if (!is_whole(head) && !(is_announced(head) && head.length > kLargestInline)) return false;
   if (large && head.kind == MessageKind::kWriteImm) return false;
+  landing_.held.charge = charge(bytes + sizeof(Held));
   landing_.held.payload = wire_->payloads().take(bytes);
   landing_.into = landing_.held.payload.bytes.get();
   landing_.way = way->second;
   return true;
 }
 
-// Ends the connection if it makes this process hold too much: its program sends faster than this
-// one takes messages, through more queues than memory allows.
-bool Connection::keeps_to_its_share() {
-  const uint64_t all = wire_->most_held();
-  if (HeldBytes::of_all_ways() <= all) return true;
-  uint64_t held = 0;
-  for (const auto& [number, way] : incoming_) held += way->holds();
-  const uint64_t share = all / wire_->connections();
-  if (held <= share) return true;
-  give_up(urma::format("messages that wait for receives hold {} MiB here; its share is {} MiB",
-                       held >> 20, share >> 20));
+// False if the connection has ended, because peers hold too much in all.
+bool Connection::may_hold_more() {
+  const uint64_t held = HeldBytes::of_all();
+  if (held <= wire_->most_held()) return true;
+  wire_->relieve();
+  if (held <= 2 * wire_->most_held()) return true;
+  give_up("messages of lost peers wait for receives, and leave no memory for others");
   return false;
 }
 
@@ -218,11 +215,12 @@ void Connection::take_ask_grant(const AskGrantBody& asked) {
 }
 
 bool Connection::take_answer(const AnswerBody& answer) {
-  auto ticket = tickets_.extract(answer.ticket);
-  if (ticket.empty() || !is_answer(answer.answer)) return false;
-  engine().service().post([answered = std::move(ticket.mapped()), answer] {
+  const auto ticket = tickets_.find(answer.ticket);
+  if (ticket == tickets_.end() || !is_answer(answer.answer)) return false;
+  engine().service().post([answered = ticket->second, answer] {
     answered(static_cast<Answer>(answer.answer), answer);
   });
+  tickets_.erase(ticket);
   return true;
 }
 
@@ -240,7 +238,7 @@ bool Connection::take_open_way(const OpenWayBody& asked) {
       !opening_.insert(asked.way).second) {
     return false;
   }
-  if (!keeps_to_its_share()) return true;
+  if (!may_hold_more()) return true;
   post_or_end([asked](Connection* self) { self->accept_way(asked); });
   return true;
 }

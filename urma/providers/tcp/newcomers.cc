@@ -47,15 +47,16 @@ void Newcomers::leave(Place place) {
   waiting_.erase(place);
 }
 
-bool Newcomers::has_room() {
+bool Newcomers::has_room(bool scarce) {
   const MutexLock lock(mutex_);
-  if (strangers_ < kMaxStrangers) return true;
+  if (!scarce && strangers_ < kMaxStrangers) return true;
   const auto oldest = std::find_if(waiting_.begin(), waiting_.end(),
                                    [](const Newcomer& newcomer) { return newcomer.stranger; });
-  if (monotonic_ns() - oldest->since_ns < kShortStayNs) return false;
+  if (oldest == waiting_.end() || monotonic_ns() - oldest->since_ns < kShortStayNs) return false;
   constexpr const char* why = "its greeting was unfinished, and others needed the place";
   end(oldest, why);
-  return true;
+  // Its descriptor is closed later.
+  return !scarce;
 }
 
 void Newcomers::expire() {

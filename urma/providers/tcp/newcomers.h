@@ -35,8 +35,8 @@ class Newcomers {
   void leave(Place place);
 
   // Whether another stranger may enter; one that has been here for a while without a greeting has
-  // to make room.
-  bool has_room();
+  // to make room. `scarce`: there is none now but what it leaves.
+  bool has_room(bool scarce);
   // Ends those whose time is over. The descriptor becomes readable when it is time to call this,
   // and after the delay.
   void expire();

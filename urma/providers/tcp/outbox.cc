@@ -104,7 +104,7 @@ void Outbox::left(size_t bytes) {
 void Outbox::compact() {
   if (begin_ == copies_.size() && lent_.empty()) {
     copies_.clear();
-    if (copies_.capacity() > kMostSpent) copies_ = {};
+    if (copies_.capacity() > kMostSpent) copies_ = std::vector<char>();
     begin_ = 0;
   } else if (begin_ > kMostSpent) {
     copies_.erase(copies_.begin(), copies_.begin() + static_cast<ptrdiff_t>(begin_));

@@ -3,6 +3,8 @@
 
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
@@ -61,6 +63,21 @@ OwnFd listen_at(const Address& at, int* error) {
   }
   *error = errno;
   return OwnFd();
+}
+
+// The program needs some, too: whether three quarters are taken. The kernel gives the lowest free
+// number.
+bool descriptors_are_scarce() {
+  rlimit files = {};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  const Fd next(::eventfd(0, EFD_CLOEXEC));
+  return !next.valid() || static_cast<rlim_t>(next.get()) >= files.rlim_cur / 4 * 3;
+}
+
+// After accept4(2): errors of the network belong to the connection that came.
+bool lacks_something(int error) {
+  constexpr int kLasting[] = {EMFILE, ENFILE, ENOBUFS, ENOMEM, EPERM};
+  return std::ranges::find(kLasting, error) != std::end(kLasting);
 }
 
 class SocketCarrier final : public Carrier {
@@ -196,16 +213,19 @@ OwnFd SocketCarrier::next_socket() {
       look_at_listeners(true);
       continue;
     }
-    if (newcomers_->has_room()) {
+    const bool scarce = descriptors_are_scarce();
+    const bool room = newcomers_->has_room(scarce);
+    if (room) {
       OwnFd fd = OwnFd::accept(static_cast<int>(event.data.u32));
       if (fd.valid()) return fd;
-      const int error = errno;
       // The connection has ended already, or another thread has taken it.
-      if (error == EAGAIN || error == ECONNABORTED || error == EPROTO) continue;
+      if (!lacks_something(errno)) continue;
+    }
+    if (room || scarce) {
       URMA_LOG_LIMITED(WARNING,
                        "a connection cannot be accepted now: {}; raise the limit of "
                        "descriptors (ulimit -n)",
-                       std::strerror(error));
+                       room ? std::strerror(errno) : "three quarters are taken");
     }
     look_at_listeners(false);
     newcomers_->wake_in(kPauseNs);

@@ -10,6 +10,13 @@
 
 namespace urma::tcp {
 
+namespace {
+
+// What the queues of an end take while they are empty, about.
+constexpr uint64_t kOfItsQueues = 1536;
+
+}  // namespace
+
 // -------------------------------------------------------------------------------------------------
 // The sending end
 // -------------------------------------------------------------------------------------------------
@@ -290,7 +297,10 @@ void TcpWay::close() {
 
 IncomingEnd::IncomingEnd(std::shared_ptr<Connection> connection, uint32_t way,
                          const SegmentTable* segments)
-    : connection_(std::move(connection)), way_(way), segments_(segments) {}
+    : connection_(std::move(connection)),
+      way_(way),
+      segments_(segments),
+      charge_(connection_->charge(sizeof(IncomingEnd) + kOfItsQueues)) {}
 
 bool IncomingEnd::may_hold(uint64_t payload) const {
   const MutexLock lock(mutex_);
@@ -305,7 +315,6 @@ void IncomingEnd::hold(Held held) {
   held_.push_back(std::move(held));
   any_held_.store(true, std::memory_order_relaxed);
   held_bytes_ += payload;
-  bytes_.add_message(payload);
   // The JFC lives while this is not closed.
   connection_->engine().arrived(*jfc);
   connection_->wire().messages_wait();
@@ -370,7 +379,6 @@ void IncomingEnd::answer(uint8_t status) {
     const Message& head = held_.front().head;
     urgent = (head.flags & kWantsAnswer) != 0 || status != URMA_CR_SUCCESS;
     held_bytes_ -= head.payload;
-    bytes_.remove_message(head.payload);
     connection_->wire().payloads().give_back(std::move(held_.front().payload));
     held_.pop_front();
     any_held_.store(!held_.empty(), std::memory_order_relaxed);
@@ -403,7 +411,6 @@ void IncomingEnd::close(uint8_t status) {
     closed_with_ = status;
     held_.clear();
     any_held_.store(false, std::memory_order_relaxed);
-    bytes_.remove_messages();
     pieces_.clear();
     pulled_ = false;
     wanted_.store(false, std::memory_order_relaxed);

@@ -151,6 +151,7 @@ class TcpWay final : public Way {
 struct Held {
   Message head;
   Payloads::Place payload;
+  Charge charge;
 };
 
 class IncomingEnd final : public WireIncoming {
@@ -159,7 +160,6 @@ class IncomingEnd final : public WireIncoming {
 
   // Called by the connection. False if the peer breaks the rules.
   bool may_hold(uint64_t payload) const;
-  uint64_t holds() const { return bytes_.bytes(); }
   void hold(Held held);
   // A part of the large message begins. False if that many bytes were not requested.
   bool begin_part(uint64_t bytes);
@@ -208,12 +208,12 @@ class IncomingEnd final : public WireIncoming {
   const std::shared_ptr<Connection> connection_;
   const uint32_t way_;
   const SegmentTable* const segments_;
+  const Charge charge_;
   mutable Mutex mutex_;
   std::deque<Held> held_ URMA_GUARDED_BY(mutex_);
   std::atomic<bool> any_held_{false};  // of held_; written under mutex_
   const char* payload_ = nullptr;      // of the message that the engine looks at
   uint64_t held_bytes_ URMA_GUARDED_BY(mutex_) = 0;
-  HeldBytes bytes_;
   uint64_t taken_ URMA_GUARDED_BY(mutex_) = 0;
   std::optional<uint64_t> looked_at_ URMA_GUARDED_BY(mutex_);  // taken_ at that time
   std::deque<Owed> owed_ URMA_GUARDED_BY(mutex_);

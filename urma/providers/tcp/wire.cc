@@ -2,7 +2,6 @@
 #include "urma/providers/tcp/wire.h"
 
 #include <sys/epoll.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstring>
@@ -43,15 +42,7 @@ constexpr uint32_t kSilentBeats = 3;
 // For that many timeouts, addresses of a process are known to belong together after its connection.
 constexpr uint64_t kSilencesKept = 16;
 
-auto bytes_of(const urma_eid_t& eid) {
-  std::array<uint8_t, sizeof(urma_eid_t)> bytes;
-  std::memcpy(bytes.data(), &eid, bytes.size());
-  return bytes;
-}
-
 auto key_of(const Address& address) { return std::make_pair(bytes_of(address.eid), address.port); }
-
-OwnerKey key_of(const Connection& connection) { return {connection.number()}; }
 
 auto process_of(const Peer& peer) { return std::make_pair(peer.process, key_of(peer.listens_at)); }
 
@@ -72,13 +63,6 @@ void clearing_where_it_fails(std::atomic<bool>* flag, const Begin& begin) {
 template <typename Begin>
 void once(std::atomic<bool>* flag, const Begin& begin) {
   if (!flag->load() && !flag->exchange(true)) clearing_where_it_fails(flag, begin);
-}
-
-std::optional<PeerWatches::Owner> owner_at(const std::shared_ptr<Connection>& connection) {
-  if (connection == nullptr) return std::nullopt;
-  using State = PeerWatches::State;
-  return PeerWatches::Owner{key_of(*connection),
-                            connection->gone() ? State::kGone : State::kReached};
 }
 
 }  // namespace
@@ -134,11 +118,8 @@ void TcpWire::stop() {
     if (greeting.agreed_by_ns == 0) service().unwatch(greeting.connection->fd());
     ending.push_back(greeting.connection);
   }
-  {
-    const MutexLock lock(list_mutex_);
-    const std::vector<Ref> opened = all();
-    ending.insert(ending.end(), opened.begin(), opened.end());
-  }
+  const std::vector<Ref> opened = all();
+  ending.insert(ending.end(), opened.begin(), opened.end());
   for (const Ref& connection : ending) connection->end("");
   for (const auto& [key, search] : std::exchange(searches_, {})) {
     for (const OnFound& told : search.told) told(Answer::kUnreachable, nullptr);
@@ -150,6 +131,7 @@ void TcpWire::stop() {
 // -------------------------------------------------------------------------------------------------
 
 std::vector<TcpWire::Ref> TcpWire::all() {
+  const MutexLock lock(list_mutex_);
   std::vector<Ref> connections;
   connections.reserve(open_.size());
   for (const auto& [number, connection] : open_) connections.push_back(connection);
@@ -170,22 +152,9 @@ TcpWire::Ref TcpWire::add(std::unique_ptr<Stream> stream, bool began) {
   return connection;
 }
 
-// Peers take three quarters of the descriptors at most: the program needs some.
 void TcpWire::accept() {
   guarded(URMA_LOG_SITE, [&] {
-    rlimit files = {};
-    ::getrlimit(RLIMIT_NOFILE, &files);
-    while (std::unique_ptr<Stream> stream = carrier_->accept()) {
-      const size_t taken = greetings_.size() + open_count_.load();
-      if (taken < files.rlim_cur / 4 * 3) {
-        add(std::move(stream), false);
-        continue;
-      }
-      URMA_LOG_LIMITED(WARNING,
-                       "a connection from {} is refused: {} take three quarters of the {} "
-                       "descriptors of this process; raise their limit (ulimit -n)",
-                       stream->who(), taken, files.rlim_cur);
-    }
+    while (std::unique_ptr<Stream> stream = carrier_->accept()) add(std::move(stream), false);
   });
 }
 
@@ -341,15 +310,16 @@ void TcpWire::use(const Ref& connection) {
   if (::epoll_ctl(sockets_.get(), EPOLL_CTL_ADD, connection->fd(), &event) != 0) {
     return connection->end(std::strerror(errno));
   }
-  std::vector<Ref> more;
+  size_t count = 0;
   {
     const MutexLock lock(list_mutex_);
     open_[connection->number()] = connection;
-    open_count_.store(open_.size());
-    if (open_.size() == kFew + 1) more = all();
+    count = open_.size();
+    open_count_.store(count);
   }
+  if (count != kFew + 1) return;
   // SYNC(tcp-spinning): polls no longer send what the kernel holds for them.
-  for (const Ref& each : more) each->push(/*answers=*/false);
+  for (const Ref& each : all()) each->push(/*answers=*/false);
 }
 
 void TcpWire::kept(const Ref& connection) {
@@ -426,7 +396,7 @@ void TcpWire::forget(const Ref& connection) {
     const auto crossed = crossed_.extract(process_of(connection->peer()));
     if (!crossed.empty() && !crossed.mapped()->gone()) decide(crossed.mapped());
   }
-  watches_->lost(key_of(*connection));
+  watches_->lost({connection->number()});
   engine_->take_over();
 }
 
@@ -471,121 +441,8 @@ void TcpWire::list_connections(size_t most, std::vector<urma_ext_connection_t>* 
   });
 }
 
-// -------------------------------------------------------------------------------------------------
-// Finding the owner of an id
-// -------------------------------------------------------------------------------------------------
-
-void TcpWire::find(IdKind kind, const urma_eid_t& eid, uint32_t id, OnFound found) {
-  if (carrier_ == nullptr || stopped_) return found(Answer::kUnreachable, nullptr);
-  const Id key = {kind, id, bytes_of(eid)};
-  const auto known = searches_.find(key);
-  if (known != searches_.end()) return known->second.told.push_back(std::move(found));
-  Search search = {kind, eid, id, is_of_directory(eid) ? loopback_beside(addresses_) : eid,
-                   ports_of(names_.range(), kind, id)};
-  search.deadline_ns = monotonic_ns() + timeout_ns_;
-  search.told.push_back(std::move(found));
-  await();
-  searches_.emplace(key, std::move(search));
-  go_on(key);
-}
-
-void TcpWire::go_on(const Id& key) {
-  const auto found = searches_.find(key);
-  if (found == searches_.end() || stopped_) return;
-  Search& search = found->second;
-  if (search.next == search.ports.size()) return end_search(key, Answer::kUnreachable, nullptr);
-  reach({search.at, search.ports[search.next++]}, [this, key](const Ref& connection) {
-    if (connection == nullptr) return go_on(key);
-    ask(key, connection);
-  });
-}
-
-void TcpWire::ask(const Id& key, const Ref& connection) {
-  const auto found = searches_.find(key);
-  if (found == searches_.end()) return;
-  const Search& search = found->second;
-  connection->find(search.kind, search.eid, search.id,
-                   [this, key, connection](Answer answer, const AnswerBody&) {
-                     if (answer == Answer::kUnreachable) return look_again(key);
-                     if (answer != Answer::kAccepted) return go_on(key);
-                     end_search(key, Answer::kAccepted, connection);
-                   });
-}
-
-// The connection was that of a process that is gone: another one may listen there by now.
-void TcpWire::look_again(const Id& key) {
-  const auto found = searches_.find(key);
-  if (found == searches_.end()) return;
-  Search& search = found->second;
-  if (!std::exchange(search.again, true)) --search.next;
-  go_on(key);
-}
-
-void TcpWire::end_search(const Id& key, Answer answer, const Ref& connection) {
-  auto search = searches_.extract(key);
-  if (search.empty()) return;
-  const Search& ended = search.mapped();
-  for (const OnFound& told : ended.told) told(answer, connection);
-  if (connection != nullptr) {
-    watches_->look_now(ended.kind, ended.eid, ended.id, owner_at(connection));
-  }
-}
-
-void TcpWire::probe(const ProbeTarget& target, std::function<void(Answer)> answered) {
-  find(id_kind(target.type), target.eid, target.id,
-       [target, answered = std::move(answered)](Answer answer, const Ref& connection) {
-         if (connection == nullptr) return answered(answer);
-         connection->probe(target, [answered](Answer said, const AnswerBody&) { answered(said); });
-       });
-}
-
-void TcpWire::ask_grant(const GrantRequest& request,
-                        std::function<void(Answer, const WireGrant&)> answered) {
-  find(IdKind::kToken, request.eid, request.token_id,
-       [request, answered = std::move(answered)](Answer answer, const Ref& connection) {
-         if (connection == nullptr) return answered(answer, {});
-         connection->ask_grant(
-             request, [answered, connection](Answer said, const AnswerBody& body) {
-               const SegmentRef ref = {body.ref.index, body.ref.generation};
-               answered(said, {{ref, body.base, body.len, body.access, 0}, connection});
-             });
-       });
-}
-
-void TcpWire::open_way(const WayRequest& request, const std::shared_ptr<SendingEnd>& end) {
-  service().post([this, request, end, ended = engine_->ended()] {
-    if (*ended) return;
-    find(id_kind(request.type), request.eid, request.id,
-         [this, request, end](Answer answer, const Ref& connection) {
-           if (connection != nullptr) return connection->open_way(request, end);
-           end->not_found(answer);
-           engine_->serve_senders();
-         });
-  });
-}
-
-void TcpWire::connect_ahead(const RemoteQueue& target) {
-  service().post([this, kind = id_kind(target.type), id = target.id, ended = engine_->ended()] {
-    if (!*ended) find(kind, id.eid, id.id, [](Answer, const Ref&) {});
-  });
-}
-
-void TcpWire::lose_connection(const RemoteQueue& target) {
-  service().post([this, kind = id_kind(target.type), id = target.id, ended = engine_->ended()] {
-    if (*ended) return;
-    find(kind, id.eid, id.id, [](Answer, const Ref& connection) {
-      if (connection != nullptr) connection->end("URMA_FAULT dropped it");
-    });
-  });
-}
-
 void TcpWire::unregistered(SegmentRef segment) {
-  std::vector<Ref> connections;
-  {
-    const MutexLock lock(list_mutex_);
-    connections = all();
-  }
-  for (const Ref& connection : connections) connection->tell_unregistered(segment);
+  for (const Ref& connection : all()) connection->tell_unregistered(segment);
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -605,9 +462,7 @@ bool TcpWire::progress() {
   polls_.fetch_add(1, std::memory_order_relaxed);
   const bool spins = spinning_.load(std::memory_order_relaxed);
   if (!spins && polls_in_a_row_.fetch_add(1, std::memory_order_relaxed) == polls_to_spin_.load()) {
-    service().post([this, ended = engine_->ended()] {
-      if (!*ended) begin_spinning();
-    });
+    post([this] { begin_spinning(); });
   }
   if (has_debtors_.load()) push_debtors();
   if (!list_mutex_.try_lock()) return false;
@@ -649,9 +504,7 @@ void TcpWire::push_debtors() {
 void TcpWire::asleep() {
   polls_in_a_row_.store(0, std::memory_order_relaxed);
   if (!spinning()) return;
-  service().post([this, ended = engine_->ended()] {
-    if (!*ended) stop_spinning();
-  });
+  post([this] { stop_spinning(); });
 }
 
 // On the service thread: nobody polls.
@@ -707,20 +560,14 @@ void TcpWire::stop_spinning() {
   if (!spinning_.exchange(false)) return;
   if (tick_timer_ != 0) service().cancel(std::exchange(tick_timer_, 0));
   service().rewatch(sockets_.get(), EPOLLIN);
-  std::vector<Ref> connections;
-  {
-    const MutexLock lock(list_mutex_);
-    connections = all();
-  }
-  for (const Ref& connection : connections) connection->push(/*answers=*/false);
+  for (const Ref& connection : all()) connection->push(/*answers=*/false);
   messages_wait();
 }
 
 void TcpWire::messages_wait() {
   if (spinning()) return;
   once(&looking_, [this] {
-    service().post([this, ended = engine_->ended()] {
-      if (*ended) return;
+    post([this] {
       look_delay_ns_ = kTickNs;
       look_timer_ = service().after(look_delay_ns_, [this] { look_at_messages(); });
     });
@@ -730,11 +577,7 @@ void TcpWire::messages_wait() {
 // False if no messages wait. Receives those that a program has left for a while, or ends them if it
 // was not ready for too long.
 bool TcpWire::serve_messages() {
-  std::vector<Ref> connections;
-  {
-    const MutexLock lock(list_mutex_);
-    connections = all();
-  }
+  const std::vector<Ref> connections = all();
   bool waiting = false;
   bool stuck = false;
   for (const Ref& connection : connections) waiting |= connection->has_messages(&stuck);
@@ -765,15 +608,46 @@ void TcpWire::serve_senders() {
 }
 
 // -------------------------------------------------------------------------------------------------
+// Peers that hold too much
+// -------------------------------------------------------------------------------------------------
+
+void TcpWire::relieve() {
+  once(&relieving_, [this] {
+    post([this] {
+      // First: what is held from now on restarts it.
+      relieving_.store(false);
+      end_greediest();
+    });
+  });
+}
+
+void TcpWire::end_greediest() {
+  std::vector<std::pair<uint64_t, Ref>> holders;
+  uint64_t held = 0;
+  {
+    const MutexLock lock(list_mutex_);
+    for (const auto& [number, connection] : open_) {
+      holders.emplace_back(connection->holds(), connection);
+      held += holders.back().first;
+    }
+  }
+  std::ranges::sort(holders, std::greater());
+  for (const auto& [bytes, connection] : holders) {
+    if (held <= most_held_) return;
+    held -= bytes;
+    connection->end(
+        urma::format("it holds {} MiB here, more than others, and all peers may hold "
+                     "{} MiB; its messages wait for receives",
+                     bytes >> 20, most_held_ >> 20));
+  }
+}
+
+// -------------------------------------------------------------------------------------------------
 // Peers that are silent
 // -------------------------------------------------------------------------------------------------
 
 void TcpWire::await() {
-  once(&beating_, [this] {
-    service().post([this, ended = engine_->ended()] {
-      if (!*ended) beat_later();
-    });
-  });
+  once(&beating_, [this] { post([this] { beat_later(); }); });
 }
 
 void TcpWire::beat_later() {
@@ -827,11 +701,7 @@ void TcpWire::agree_to_unanswered(uint64_t now) {
 
 // True if a peer must answer.
 bool TcpWire::end_silent_peers() {
-  std::vector<Ref> connections;
-  {
-    const MutexLock lock(list_mutex_);
-    connections = all();
-  }
+  const std::vector<Ref> connections = all();
   bool awaits = !searches_.empty() || !greetings_.empty();
   for (const Ref& connection : connections) {
     if (!connection->awaits()) {

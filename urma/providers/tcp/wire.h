@@ -6,7 +6,6 @@
 #ifndef URMA_PROVIDERS_TCP_WIRE_H_
 #define URMA_PROVIDERS_TCP_WIRE_H_
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -77,10 +76,10 @@ class TcpWire final : public Wire {
   }
   // Whether a program polls all the time, so that sending can wait for its next poll.
   bool spinning() const { return spinning_.load(); }
-  // See HeldBytes.
+  // By the peers that are connected.
   uint64_t most_held() const { return most_held_; }
-  // At least one.
-  size_t connections() const { return std::max<size_t>(open_count_.load(), 1); }
+  // They hold more: ends the connections that hold most, until they do not.
+  void relieve();
   // Whether each of its polls then looks at every connection.
   bool polls_each() const { return spinning() && open_count_.load() <= kFew; }
   // A program that posts many requests at once polls after that.
@@ -139,7 +138,16 @@ class TcpWire final : public Wire {
   };
 
   Service& service() const { return engine_->service(); }
+  // Calls `task` on the service thread, unless the wire ends before.
+  template <typename Task>
+  void post(Task task) {
+    service().post([task = std::move(task), ended = engine_->ended()] {
+      if (!*ended) task();
+    });
+  }
   bool progress_open();
+
+  static std::optional<PeerWatches::Owner> owner_at(const Ref& connection);
 
   // All of these on the service thread.
   void find(IdKind kind, const urma_eid_t& eid, uint32_t id, OnFound found);
@@ -172,13 +180,14 @@ class TcpWire final : public Wire {
   void push_debtors();
   bool serve_messages();
   void look_at_messages();
+  void end_greediest();
   void beat();
   void end_late_searches(uint64_t now);
   void agree_to_unanswered(uint64_t now);
   bool end_silent_peers();
   void beat_later();
 
-  std::vector<Ref> all() URMA_REQUIRES(list_mutex_);
+  std::vector<Ref> all();
 
   const uint64_t timeout_ns_;
   const uint64_t most_held_ = memory_for_peers();
@@ -205,6 +214,7 @@ class TcpWire final : public Wire {
   std::atomic<size_t> open_count_{0};  // of open_; written under list_mutex_
   std::atomic<bool> beating_{false};
   std::atomic<bool> serving_senders_{false};
+  std::atomic<bool> relieving_{false};
   std::atomic<bool> looking_{false};  // checks waiting messages from time to time
 
   // Of the service thread.

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+//
+// The search for the owner of an id, at the ports where it may listen, and what its owner is asked
+// then.
+#include <exception>
+#include <utility>
+
+#include "jetty/network.h"
+#include "urma/base/clock.h"
+#include "urma/base/log.h"
+#include "urma/providers/tcp/address.h"
+#include "urma/providers/tcp/wire.h"
+
+namespace urma::tcp {
+
+std::optional<PeerWatches::Owner> TcpWire::owner_at(const Ref& connection) {
+  if (connection == nullptr) return std::nullopt;
+  using State = PeerWatches::State;
+  return PeerWatches::Owner{{connection->number()},
+                            connection->gone() ? State::kGone : State::kReached};
+}
+
+void TcpWire::find(IdKind kind, const urma_eid_t& eid, uint32_t id, OnFound found) {
+  if (carrier_ == nullptr || stopped_) return found(Answer::kUnreachable, nullptr);
+  const Id key = {kind, id, bytes_of(eid)};
+  const auto known = searches_.find(key);
+  if (known != searches_.end()) return known->second.told.push_back(std::move(found));
+  Search search = {kind, eid, id, is_of_directory(eid) ? loopback_beside(addresses_) : eid,
+                   ports_of(names_.range(), kind, id)};
+  search.deadline_ns = monotonic_ns() + timeout_ns_;
+  search.told.push_back(std::move(found));
+  await();
+  searches_.emplace(key, std::move(search));
+  // Those who ask are told once, in any case.
+  try {
+    go_on(key);
+  } catch (const std::exception& failure) {
+    URMA_LOG_LIMITED(ERR, "{:#x} cannot be searched for: {}", id, failure.what());
+    end_search(key, Answer::kUnreachable, nullptr);
+  }
+}
+
+void TcpWire::go_on(const Id& key) {
+  const auto found = searches_.find(key);
+  if (found == searches_.end() || stopped_) return;
+  Search& search = found->second;
+  if (search.next == search.ports.size()) return end_search(key, Answer::kUnreachable, nullptr);
+  reach({search.at, search.ports[search.next++]}, [this, key](const Ref& connection) {
+    if (connection == nullptr) return go_on(key);
+    ask(key, connection);
+  });
+}
+
+void TcpWire::ask(const Id& key, const Ref& connection) {
+  const auto found = searches_.find(key);
+  if (found == searches_.end()) return;
+  const Search& search = found->second;
+  connection->find(search.kind, search.eid, search.id,
+                   [this, key, connection](Answer answer, const AnswerBody&) {
+                     if (answer == Answer::kUnreachable) return look_again(key);
+                     if (answer != Answer::kAccepted) return go_on(key);
+                     end_search(key, Answer::kAccepted, connection);
+                   });
+}
+
+// The connection was that of a process that is gone: another one may listen there by now.
+void TcpWire::look_again(const Id& key) {
+  const auto found = searches_.find(key);
+  if (found == searches_.end()) return;
+  Search& search = found->second;
+  if (!std::exchange(search.again, true)) --search.next;
+  go_on(key);
+}
+
+void TcpWire::end_search(const Id& key, Answer answer, const Ref& connection) {
+  auto search = searches_.extract(key);
+  if (search.empty()) return;
+  const Search& ended = search.mapped();
+  for (const OnFound& told : ended.told) told(answer, connection);
+  if (connection != nullptr) {
+    watches_->look_now(ended.kind, ended.eid, ended.id, owner_at(connection));
+  }
+}
+
+void TcpWire::probe(const ProbeTarget& target, std::function<void(Answer)> answered) {
+  find(id_kind(target.type), target.eid, target.id,
+       [target, answered = std::move(answered)](Answer answer, const Ref& connection) {
+         if (connection == nullptr) return answered(answer);
+         connection->probe(target, [answered](Answer said, const AnswerBody&) { answered(said); });
+       });
+}
+
+void TcpWire::ask_grant(const GrantRequest& request,
+                        std::function<void(Answer, const WireGrant&)> answered) {
+  find(IdKind::kToken, request.eid, request.token_id,
+       [request, answered = std::move(answered)](Answer answer, const Ref& connection) {
+         if (connection == nullptr) return answered(answer, {});
+         connection->ask_grant(
+             request, [answered, connection](Answer said, const AnswerBody& body) {
+               const SegmentRef ref = {body.ref.index, body.ref.generation};
+               answered(said, {{ref, body.base, body.len, body.access, 0}, connection});
+             });
+       });
+}
+
+void TcpWire::open_way(const WayRequest& request, const std::shared_ptr<SendingEnd>& end) {
+  post([this, request, end] {
+    find(id_kind(request.type), request.eid, request.id,
+         [this, request, end](Answer answer, const Ref& connection) {
+           if (connection != nullptr) return connection->open_way(request, end);
+           end->not_found(answer);
+           engine_->serve_senders();
+         });
+  });
+}
+
+void TcpWire::connect_ahead(const RemoteQueue& target) {
+  post([this, kind = id_kind(target.type), id = target.id] {
+    find(kind, id.eid, id.id, [](Answer, const Ref&) {});
+  });
+}
+
+void TcpWire::lose_connection(const RemoteQueue& target) {
+  post([this, kind = id_kind(target.type), id = target.id] {
+    find(kind, id.eid, id.id, [](Answer, const Ref& connection) {
+      if (connection != nullptr) connection->end("URMA_FAULT dropped it");
+    });
+  });
+}
+
+}  // namespace urma::tcp
