@@ -51,8 +51,9 @@ Body receive_body(Stream& stream) {
 // Connections to the process that serves a queue.
 class Stranger {
  public:
-  explicit Stranger(const urma_test::QueueId& victim) : victim_(victim) {
-    carrier_ = make_socket_carrier(config_at({eid("127.0.0.1")}));
+  explicit Stranger(const urma_test::QueueId& victim, const char* address = "127.0.0.1")
+      : victim_(victim), address_(eid(address)) {
+    carrier_ = make_socket_carrier(config_at({address_}));
     for (uint32_t i = 0; i < 8 && port_ == 0; ++i) {
       const uint32_t first = victim.id / kBlock * kBlock;
       port_ = static_cast<uint16_t>(kFirstPort + (first + 977 * i) % kPorts);
@@ -64,7 +65,7 @@ class Stranger {
   // A stream that has not greeted yet.
   std::unique_ptr<Stream> begin() {
     std::string why;
-    auto stream = carrier_->connect(eid("127.0.0.1"), {victim_.eid, port_}, &why);
+    auto stream = carrier_->connect(address_, {victim_.eid, port_}, &why);
     EXPECT_NE(stream, nullptr) << why;
     return stream;
   }
@@ -87,6 +88,7 @@ class Stranger {
   }
 
   const urma_test::QueueId victim_;
+  const urma_eid_t address_;
   std::unique_ptr<Carrier> carrier_;
   uint16_t port_ = 0;
 };

@@ -23,7 +23,7 @@ constexpr size_t kDirectBytes = 8 << 10;
 constexpr size_t kMostWaiting = 1 << 20;
 constexpr size_t kMostAnswers = 16 << 20;
 // Beyond this they are counted: no requests of this process wait in such numbers.
-constexpr size_t kManyAnswers = 2 * kMostWaiting;
+constexpr size_t kManyAnswers = 2 * kMostWaiting + kCopyPerTurn;
 constexpr int kReadsPerTurn = 16;
 // A write that arrives in parts is executed in steps of at least this size.
 constexpr size_t kWriteStep = 32 << 10;
@@ -51,6 +51,7 @@ Connection::Connection(TcpWire* wire, uint64_t number, std::unique_ptr<Stream> s
       number_(number),
       began_(began),
       fd_(stream->fd()),
+      own_held_(charge(kInBytes + sizeof(Connection))),
       who_(stream->who()),
       began_ns_(monotonic_ns()),
       here_(SocketAddress::local_of(fd_).eid),
@@ -129,6 +130,7 @@ void Connection::lose() {
     for (auto& one : *all) guarded(URMA_LOG_SITE, [&] { tell(one); });
     all->clear();
   };
+  const auto free = [](auto* map) { std::remove_pointer_t<decltype(map)>().swap(*map); };
   // Release pairs with the acquire in gone().
   lost_.store(true, std::memory_order_release);
   wire_->leave(*this);
@@ -138,7 +140,9 @@ void Connection::lose() {
   landing_.placing = false;
   in_ = std::vector<char>();
   out_.clear();
+  own_held_ = {};
   answers_held_ = {};
+  ended_held_ = {};
   in_begin_ = in_end_ = 0;
   each(&accesses_, [](const Access& access) {
     access.end->done({access.cookie, URMA_CR_ACK_TIMEOUT_ERR, {}}, access.elsewhere);
@@ -149,7 +153,15 @@ void Connection::lose() {
     engine().service().post(
         [answered = std::move(ticket.second)] { answered(Answer::kUnreachable, {}); });
   });
-  wire_->lost(shared_from_this());
+  free(&sending_);
+  free(&incoming_);
+  free(&tickets_);
+  free(&opening_);
+  {
+    const MutexLock lock(ended_mutex_);
+    free(&ended_);
+  }
+  guarded(URMA_LOG_SITE, [this] { wire_->lost(shared_from_this()); });
 }
 
 bool Connection::awaits() {
@@ -667,7 +679,7 @@ void Connection::take_frames() {
     landing_.way.reset();
     landing_.held = {};
   }
-  if (!gone() && waiting() > kManyAnswers) static_cast<void>(may_hold_more());
+  if (!gone() && waiting() > kManyAnswers) static_cast<void>(may_hold(0));
 }
 
 // False if more has to arrive first.

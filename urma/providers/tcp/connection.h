@@ -184,7 +184,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   // Handle frames. False if the peer breaks the rules.
   bool begin(FrameKind kind) URMA_REQUIRES(mutex_);
   bool begin_message() URMA_REQUIRES(mutex_);
-  bool may_hold_more() URMA_REQUIRES(mutex_);
+  bool may_hold(uint64_t more) URMA_REQUIRES(mutex_);
   bool begin_part() URMA_REQUIRES(mutex_);
   bool begin_access() URMA_REQUIRES(mutex_);
   bool begin_done() URMA_REQUIRES(mutex_);
@@ -234,6 +234,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   const bool began_;
   const int fd_;
   HeldBytes held_;
+  Charge own_held_ URMA_GUARDED_BY(mutex_);
   std::string who_;
   const uint64_t began_ns_;
   const urma_eid_t here_;
@@ -256,6 +257,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   bool answers_ URMA_GUARDED_BY(mutex_) = false;     // the program answered after the last report
   Outbox out_ URMA_GUARDED_BY(mutex_);
   Charge answers_held_ URMA_GUARDED_BY(mutex_);  // if they are many
+  Charge ended_held_ URMA_GUARDED_BY(mutex_);    // of ended_
   std::vector<char> in_ URMA_GUARDED_BY(mutex_);
   size_t in_begin_ URMA_GUARDED_BY(mutex_) = 0;
   size_t in_end_ URMA_GUARDED_BY(mutex_) = 0;

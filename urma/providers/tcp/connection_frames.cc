@@ -15,6 +15,9 @@ ProbeTarget target_of(const TargetBody& body) {
   return {body.eid, body.id, body.type, body.trans_mode, body.token};
 }
 
+// Of a map, about.
+constexpr uint64_t kOfAnEntry = 48;
+
 bool is_answer(uint32_t answer) { return answer <= static_cast<uint32_t>(Answer::kUnreachable); }
 
 bool is_outcome(uint32_t status) { return status <= URMA_CR_WR_FLUSH_ERR; }
@@ -43,7 +46,7 @@ bool Connection::begin_message() {
   const auto way = incoming_.find(message.way);
   if (way == incoming_.end() || opening_.contains(message.way)) return false;
   if (!way->second->may_hold(landing_.left)) return false;
-  if (!may_hold_more()) return true;
+  if (!may_hold(landing_.left)) return true;
   const auto bytes = static_cast<uint32_t>(landing_.left);
   Message& head = landing_.held.head;
   head = {static_cast<MessageKind>(message.kind),
@@ -62,13 +65,15 @@ bool Connection::begin_message() {
   return true;
 }
 
-// False if the connection has ended, because peers hold too much in all.
-bool Connection::may_hold_more() {
+// False if the connection has ended, because peers hold too much in all. A little is always
+// allowed.
+bool Connection::may_hold(uint64_t more) {
+  constexpr uint64_t kAlways = 128 << 10;
   const uint64_t held = HeldBytes::of_all();
   if (held <= wire_->most_held()) return true;
   wire_->relieve();
-  if (held <= 2 * wire_->most_held()) return true;
-  give_up("messages of lost peers wait for receives, and leave no memory for others");
+  if (held <= 2 * wire_->most_held() || holds() + more <= kAlways) return true;
+  give_up("messages that wait for receives leave no memory for others");
   return false;
 }
 
@@ -228,6 +233,7 @@ bool Connection::take_ended(const RefBody& ref) {
   if (ref.index >= kMaxSegments) return false;
   const MutexLock lock(ended_mutex_);
   const auto [last, first] = ended_.try_emplace(ref.index, ref.generation);
+  if (first) ended_held_ = charge(ended_.size() * kOfAnEntry);
   if (!first && is_newer(ref.generation, last->second)) last->second = ref.generation;
   any_ended_.store(true, std::memory_order_relaxed);
   return true;
@@ -238,7 +244,7 @@ bool Connection::take_open_way(const OpenWayBody& asked) {
       !opening_.insert(asked.way).second) {
     return false;
   }
-  if (!may_hold_more()) return true;
+  if (!may_hold(0)) return true;
   post_or_end([asked](Connection* self) { self->accept_way(asked); });
   return true;
 }

@@ -101,6 +101,12 @@ void Outbox::left(size_t bytes) {
   compact();
 }
 
+void Outbox::clear() {
+  copies_ = std::vector<char>();
+  lent_.clear();
+  begin_ = lent_bytes_ = 0;
+}
+
 void Outbox::compact() {
   if (begin_ == copies_.size() && lent_.empty()) {
     copies_.clear();

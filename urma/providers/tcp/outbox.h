@@ -41,7 +41,8 @@ class Outbox {
   IovecList next() const;
   // That many bytes of next() have left.
   void left(size_t bytes);
-  void clear() { *this = {}; }
+  // Allocates nothing.
+  void clear();
 
  private:
   struct Lent {

@@ -74,10 +74,12 @@ bool descriptors_are_scarce() {
   return !next.valid() || static_cast<rlim_t>(next.get()) >= files.rlim_cur / 4 * 3;
 }
 
-// After accept4(2): errors of the network belong to the connection that came.
-bool lacks_something(int error) {
-  constexpr int kLasting[] = {EMFILE, ENFILE, ENOBUFS, ENOMEM, EPERM};
-  return std::ranges::find(kLasting, error) != std::end(kLasting);
+// After accept4(2): the connection has ended already, or another thread has taken it.
+bool is_of_one_connection(int error) {
+  constexpr int kThose[] = {EAGAIN,   EINTR,       ECONNABORTED, EPROTO,
+                            ENETDOWN, ENETUNREACH, EHOSTDOWN,    EHOSTUNREACH,
+                            ENONET,   ENOPROTOOPT, EOPNOTSUPP,   ETIMEDOUT};
+  return std::ranges::find(kThose, error) != std::end(kThose);
 }
 
 class SocketCarrier final : public Carrier {
@@ -218,8 +220,7 @@ OwnFd SocketCarrier::next_socket() {
     if (room) {
       OwnFd fd = OwnFd::accept(static_cast<int>(event.data.u32));
       if (fd.valid()) return fd;
-      // The connection has ended already, or another thread has taken it.
-      if (!lacks_something(errno)) continue;
+      if (is_of_one_connection(errno)) continue;
     }
     if (room || scarce) {
       URMA_LOG_LIMITED(WARNING,

@@ -621,24 +621,31 @@ void TcpWire::relieve() {
   });
 }
 
+// A host that divides what it holds among many streams is as greedy as with one.
 void TcpWire::end_greediest() {
-  std::vector<std::pair<uint64_t, Ref>> holders;
+  struct Holder {
+    uint64_t bytes;
+    Ref connection;
+  };
+  std::vector<Holder> holders;
+  std::map<decltype(At::first), uint64_t> of_host;
   uint64_t held = 0;
-  {
-    const MutexLock lock(list_mutex_);
-    for (const auto& [number, connection] : open_) {
-      holders.emplace_back(connection->holds(), connection);
-      held += holders.back().first;
-    }
+  for (const Ref& connection : all()) {
+    if (connection->gone()) continue;
+    holders.push_back({connection->holds(), connection});
+    held += holders.back().bytes;
+    of_host[key_of(connection->peer().listens_at).first] += holders.back().bytes;
   }
-  std::ranges::sort(holders, std::greater());
-  for (const auto& [bytes, connection] : holders) {
+  std::ranges::sort(holders, std::greater(), [&](const Holder& holder) {
+    return std::pair(of_host[key_of(holder.connection->peer().listens_at).first], holder.bytes);
+  });
+  for (const Holder& holder : holders) {
     if (held <= most_held_) return;
-    held -= bytes;
-    connection->end(
-        urma::format("it holds {} MiB here, more than others, and all peers may hold "
-                     "{} MiB; its messages wait for receives",
-                     bytes >> 20, most_held_ >> 20));
+    held -= holder.bytes;
+    holder.connection->end(
+        urma::format("it holds {} MiB here, and its host most of all; all peers may hold {} MiB; "
+                     "their messages wait for receives",
+                     holder.bytes >> 20, most_held_ >> 20));
   }
 }
 

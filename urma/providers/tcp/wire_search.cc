@@ -7,6 +7,7 @@
 
 #include "jetty/network.h"
 #include "urma/base/clock.h"
+#include "urma/base/guard.h"
 #include "urma/base/log.h"
 #include "urma/providers/tcp/address.h"
 #include "urma/providers/tcp/wire.h"
@@ -20,23 +21,27 @@ std::optional<PeerWatches::Owner> TcpWire::owner_at(const Ref& connection) {
                             connection->gone() ? State::kGone : State::kReached};
 }
 
+// Those who ask are told once, in any case.
 void TcpWire::find(IdKind kind, const urma_eid_t& eid, uint32_t id, OnFound found) {
   if (carrier_ == nullptr || stopped_) return found(Answer::kUnreachable, nullptr);
   const Id key = {kind, id, bytes_of(eid)};
-  const auto known = searches_.find(key);
-  if (known != searches_.end()) return known->second.told.push_back(std::move(found));
-  Search search = {kind, eid, id, is_of_directory(eid) ? loopback_beside(addresses_) : eid,
-                   ports_of(names_.range(), kind, id)};
-  search.deadline_ns = monotonic_ns() + timeout_ns_;
-  search.told.push_back(std::move(found));
-  await();
-  searches_.emplace(key, std::move(search));
-  // Those who ask are told once, in any case.
+  bool listed = false;
   try {
-    go_on(key);
+    auto search = searches_.find(key);
+    const bool known = search != searches_.end();
+    if (!known) {
+      await();
+      Search begun = {kind, eid, id, is_of_directory(eid) ? loopback_beside(addresses_) : eid,
+                      ports_of(names_.range(), kind, id)};
+      begun.deadline_ns = monotonic_ns() + timeout_ns_;
+      search = searches_.emplace(key, std::move(begun)).first;
+    }
+    search->second.told.push_back(std::move(found));
+    listed = true;
+    if (!known) go_on(key);
   } catch (const std::exception& failure) {
+    listed ? end_search(key, Answer::kUnreachable, nullptr) : found(Answer::kUnreachable, nullptr);
     URMA_LOG_LIMITED(ERR, "{:#x} cannot be searched for: {}", id, failure.what());
-    end_search(key, Answer::kUnreachable, nullptr);
   }
 }
 
@@ -76,7 +81,9 @@ void TcpWire::end_search(const Id& key, Answer answer, const Ref& connection) {
   auto search = searches_.extract(key);
   if (search.empty()) return;
   const Search& ended = search.mapped();
-  for (const OnFound& told : ended.told) told(answer, connection);
+  for (const OnFound& told : ended.told) {
+    guarded(URMA_LOG_SITE, [&] { told(answer, connection); });
+  }
   if (connection != nullptr) {
     watches_->look_now(ended.kind, ended.eid, ended.id, owner_at(connection));
   }
@@ -107,8 +114,13 @@ void TcpWire::open_way(const WayRequest& request, const std::shared_ptr<SendingE
   post([this, request, end] {
     find(id_kind(request.type), request.eid, request.id,
          [this, request, end](Answer answer, const Ref& connection) {
-           if (connection != nullptr) return connection->open_way(request, end);
-           end->not_found(answer);
+           bool asked = false;
+           guarded(URMA_LOG_SITE, [&] {
+             if (connection != nullptr) connection->open_way(request, end);
+             asked = connection != nullptr;
+           });
+           if (asked) return;
+           end->not_found(answer == Answer::kAccepted ? Answer::kUnreachable : answer);
            engine_->serve_senders();
          });
   });
