@@ -19,6 +19,9 @@ class Context : public urma_context_t {
  public:
   Context(Transport* transport, const urma_device_attr_t& attr, urma_device_t* device,
           uint32_t eid_index);
+  // Of one of several devices over a transport, with the faults of that device, which outlive it.
+  Context(Transport* transport, const urma_device_attr_t& attr, urma_device_t* device,
+          uint32_t eid_index, Faults* faults);
 
   urma_jfce_t* create_jfce();
   urma_target_jetty_t* import_jfr(urma_rjfr_t* rjfr, urma_token_t* token);
@@ -41,6 +44,8 @@ class Context : public urma_context_t {
   urma_jfr_cfg_t effective(const urma_jfr_cfg_t& asked) const;
 
   Transport& transport() { return *transport_; }
+  // NULL if no faults were asked for.
+  Faults* faults() const { return faults_; }
   // Index of its EID in transport().eids(). The public eid_index is the program's: an aggregated
   // device has one EID, which may be any of these.
   uint32_t own_eid() const { return own_eid_; }
@@ -56,6 +61,7 @@ class Context : public urma_context_t {
                                     urma_tp_type_t tp_type, const urma_token_t* token);
 
   Transport* transport_;
+  Faults* const faults_;
   const uint32_t own_eid_;
   const urma_device_cap_t caps_;
   AsyncEvents events_;

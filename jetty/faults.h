@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Decides when a fault of URMA_FAULT happens. A provider has one such object, or none if the
+// Decides when a fault of URMA_FAULT happens. A device has one such object, or none if the
 // variable is not set.
 #ifndef JETTY_FAULTS_H_
 #define JETTY_FAULTS_H_

@@ -64,7 +64,7 @@ void fail_now(Jfr* jfr) noexcept { break_down(jfr); }
 void fail_now(Jetty* jetty) noexcept { break_down(jetty); }
 
 void judge_receives(Jfr* jfr, const urma_jfr_wr_t* first, const urma_jfr_wr_t* end) noexcept {
-  Faults* faults = static_cast<Context*>(jfr->urma_ctx)->transport().faults();
+  Faults* faults = static_cast<Context*>(jfr->urma_ctx)->faults();
   bool fails = false;
   for (; first != end; first = first->next) fails |= faults->fails_receiver();
   if (fails) fail_now(jfr);

@@ -15,11 +15,11 @@ constexpr uint64_t kNsPerMs = 1'000'000;
 }  // namespace
 
 void Mishaps::begin() noexcept {
-  if (transport_->faults() == nullptr) return;
+  if (faults() == nullptr) return;
   std::call_once(begun_, [this] {
     guarded(URMA_LOG_SITE, [this] {
       transport_->service().run([this] {
-        for (const FaultRule& rule : transport_->faults()->timed()) plan(rule);
+        for (const FaultRule& rule : faults()->timed()) plan(rule);
       });
     });
   });
@@ -55,7 +55,7 @@ void Mishaps::set_port(uint32_t port, bool up) {
   const MutexLock lock(mutex_);
   if (std::exchange(port_up_, up) == up) return;
   URMA_LOG(WARNING, "port 0 of {} is {} now", device_, up ? "up" : "down");
-  if (transport_->faults() != nullptr) transport_->faults()->set_port_down(!up);
+  if (faults() != nullptr) faults()->set_port_down(!up);
   // A query after the event shows the new state.
   registry_->set_port_state(device_, 0, up ? URMA_PORT_ACTIVE : URMA_PORT_DOWN);
   events_->raise(up ? URMA_EVENT_PORT_ACTIVE : URMA_EVENT_PORT_DOWN, 0);
@@ -63,7 +63,7 @@ void Mishaps::set_port(uint32_t port, bool up) {
 
 void Mishaps::fail_device() {
   URMA_LOG(ERR, "{} has failed: no request is executed any more", device_);
-  transport_->faults()->fail_device();
+  faults()->fail_device();
   events_->raise(URMA_EVENT_DEV_FATAL, 0);
 }
 

@@ -17,9 +17,18 @@ namespace urma {
 
 class Mishaps final : public PortControl {
  public:
-  // `transport`, `registry` and `events` outlive it; `device` is the name.
+  // `transport`, `registry` and `events` outlive it, and need not be made yet; `device` is the
+  // name.
   Mishaps(const char* device, Transport* transport, Registry* registry, DeviceEvents* events)
-      : device_(device), transport_(transport), registry_(registry), events_(events) {}
+      : Mishaps(device, transport, registry, events, nullptr) {}
+  // Of one of several devices over a transport: `faults` are those of the device, NULL: none.
+  Mishaps(const char* device, Transport* transport, Registry* registry, DeviceEvents* events,
+          Faults* faults)
+      : device_(device),
+        transport_(transport),
+        registry_(registry),
+        events_(events),
+        own_faults_(faults) {}
 
   // The first context was made: starts the clock of the timed faults.
   void begin() noexcept;
@@ -27,6 +36,7 @@ class Mishaps final : public PortControl {
   void set_port(uint32_t port, bool up) override;
 
  private:
+  Faults* faults() const { return own_faults_ != nullptr ? own_faults_ : transport_->faults(); }
   void later(uint64_t ms, Service::Task task);
   void plan(const FaultRule& rule);
   void fail_device();
@@ -35,6 +45,7 @@ class Mishaps final : public PortControl {
   Transport* const transport_;
   Registry* const registry_;
   DeviceEvents* const events_;
+  Faults* const own_faults_;
   std::once_flag begun_;
   Mutex mutex_;  // guards port_up_, and holds events and state together
   bool port_up_ URMA_GUARDED_BY(mutex_) = true;

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
@@ -21,9 +22,11 @@ class FaultTest : public ProcessTest {
   // The verbs provider reads them for each context separately, see module_fault_test.
   void SetUp() override {
     const char* name = std::getenv("URMA_DEVICE");
-    if (name != nullptr && std::string(name) == "urma_net0") return;
+    for (const char* other : {"urma_net", "urma_rocm", "urma_hsa"}) {
+      if (name != nullptr && std::string_view(name).starts_with(other)) return;
+    }
     if (!over_shared_memory())
-      GTEST_SKIP() << "needs shared memory or tcp; set URMA_DEVICE to urma_shm0 or urma_net0";
+      GTEST_SKIP() << "needs another device; set URMA_DEVICE to urma_shm0, urma_net0 or urma_rocm0";
   }
 };
 

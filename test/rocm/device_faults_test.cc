@@ -5,8 +5,11 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "test/process/configs.h"
@@ -191,15 +194,94 @@ TEST(DeviceFaults, ALibraryThatEndsDoesNotWaitForAHangingAttach) {
   });
 }
 
-// The faults of URMA_FAULT are for shared memory, whose senders do not know of device memory.
-TEST(DeviceFaults, FaultPlansDoNotApplyToDeviceMemory) {
+// The faults of URMA_FAULT.
+TEST(DeviceFaults, FaultPlansApplyToDeviceMemory) {
   alone([] {
-    ::setenv("URMA_FAULT", "token;queue", 1);
+    ::setenv("URMA_FAULT", "token:after=1,count=1;queue:after=2,count=1", 1);
     Self self;
+    self.warm_up();
+    const std::vector<char> before = self.fake.read(self.to, kPart);
     self.fake.write(self.from, std::vector<char>(kPart, 'x'));
     self.write(0, kPart, 1);
-    wait_for_success(self.endpoint.send_jfc, 1);
+    wait_for_status(self.endpoint.send_jfc, URMA_CR_REM_ACCESS_ABORT_ERR);
+    EXPECT_EQ(self.fake.read(self.to, kPart), before);
+    self.write(0, kPart, 2);
+    wait_for_success(self.endpoint.send_jfc, 2);
     EXPECT_EQ(self.fake.read(self.to, kPart), std::vector<char>(kPart, 'x'));
+    urma_async_event_t event = {};
+    ASSERT_EQ(urma_get_async_event(self.endpoint.ctx, &event), URMA_SUCCESS);
+    EXPECT_EQ(event.event_type, URMA_EVENT_JETTY_ERR);
+    urma_ack_async_event(&event);
+    self.close();
+  });
+}
+
+// In a runtime directory whose name is known.
+class DevicePorts : public ProcessTest {};
+
+// Any plan, of faults that never come: requests look at the port then.
+constexpr char kNoFaults[] = "delay:ms=1,after=1000000000";
+
+void set_port(const char* device, const char* state) {
+  const std::string folder = std::string(std::getenv("URMA_RUNTIME_DIR")) + "/class/ubcore/";
+  std::ofstream(folder + device + "/port0/state") << state << std::endl;
+}
+
+void expect_event(urma_context_t* ctx, urma_async_event_type_t type) {
+  urma_async_event_t event = {};
+  ASSERT_EQ(urma_get_async_event(ctx, &event), URMA_SUCCESS);
+  EXPECT_EQ(event.event_type, type);
+  urma_ack_async_event(&event);
+}
+
+// The next message does not contain what was gathered for it.
+TEST_F(DevicePorts, APortThatGoesDownEndsAMessageThatIsBeingGathered) {
+  alone([] {
+    ::setenv("URMA_FAULT", kNoFaults, 1);
+    Self self;
+    Endpoint& endpoint = self.endpoint;
+    std::vector<char> received(kPart);
+    endpoint.post_receive(endpoint.add(received.data(), kPart), received.data(), kPart, 7);
+    self.fake.write(self.from, std::vector<char>(kPart, 'a'));
+    self.fake.write(self.from + kPart, std::vector<char>(kPart, 'b'));
+    const auto send = [&](size_t at, uint64_t user_ctx) {
+      urma_sge_t local = piece(self.source, self.from + at, kPart);
+      endpoint.post(send_request(self.queue, &local, user_ctx));
+    };
+    self.fake.set("HOLD", 1);
+    send(0, 1);
+    // It is gathered once the ring is open.
+    wait_until([&] {
+      EXPECT_TRUE(has_nothing(endpoint.send_jfc));
+      return self.fake.get("UNDER_WAY") == 1;
+    });
+    set_port("urma_rocm0", "1");
+    expect_event(endpoint.ctx, URMA_EVENT_PORT_DOWN);
+    self.fake.set("HOLD", 0);
+    wait_for_status(endpoint.send_jfc, URMA_CR_ACK_TIMEOUT_ERR);
+    set_port("urma_rocm0", "4");
+    expect_event(endpoint.ctx, URMA_EVENT_PORT_ACTIVE);
+    send(kPart, 2);
+    wait_for_success(endpoint.send_jfc, 2);
+    wait_for_success(endpoint.receive_jfc, 7);
+    EXPECT_EQ(received, std::vector<char>(kPart, 'b'));
+    self.close();
+  });
+}
+
+TEST_F(DevicePorts, EachDeviceHasItsOwnPort) {
+  alone([] {
+    ::setenv("URMA_FAULT", kNoFaults, 1);
+    ::setenv("FAKE_HSA_GPUS", "2", 1);
+    Self self;
+    urma_device_t* const other = urma_get_device_by_name(const_cast<char*>("urma_rocm1"));
+    ASSERT_NE(other, nullptr);
+    urma_context_t* const ctx = urma_create_context(other, 0);
+    ASSERT_NE(ctx, nullptr);
+    set_port("urma_rocm1", "1");
+    expect_event(ctx, URMA_EVENT_PORT_DOWN);
+    self.warm_up();
+    EXPECT_EQ(urma_delete_context(ctx), URMA_SUCCESS);
     self.close();
   });
 }

@@ -9,14 +9,14 @@
 #include <utility>
 
 #include "jetty/context.h"
+#include "jetty/faulty.h"
 #include "segment/shared_memory.h"
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
 #include "urma/providers/rocm/landing.h"
-#include "urma/providers/rocm/path.h"
+#include "urma/providers/rocm/sender.h"
 #include "urma/providers/shm/link.h"
-#include "urma/providers/shm/sender.h"
 
 namespace urma::rocm {
 namespace {
@@ -261,9 +261,15 @@ void Engine::freed(uint64_t base) {
   copies_.settle(allocation->base, allocation->bytes);
 }
 
-std::unique_ptr<TargetPath> Engine::make_path(shm::Sender* sender, RemoteQueue* target,
-                                              uint32_t hint) {
-  return std::make_unique<Path>(&copies_, sender, target, hint);
+std::unique_ptr<urma::Sender> Engine::make_sender(const urma_jfs_cfg_t& cfg,
+                                                  const QueueIdentity& identity,
+                                                  const urma_jetty_id_t& id) {
+  Faults* const faults = static_cast<Context*>(cfg.jfc->urma_ctx)->faults();
+  if (faults != nullptr) {
+    return std::make_unique<FaultySender<Sender, Path>>(faults, transport_, &copies_, cfg, identity,
+                                                        id);
+  }
+  return std::make_unique<Sender>(transport_, &copies_, cfg, identity, id);
 }
 
 std::unique_ptr<shm::Landing> Engine::land(std::span<const LocalPiece> receive, uint32_t bytes) {

@@ -79,8 +79,9 @@ class Engine final : public shm::OpaqueMemory {
   std::unique_ptr<urma::Segment> make_segment() override;
   void enter(urma::Segment* segment) override;
   void leave(urma::Segment* segment) override;
-  std::unique_ptr<TargetPath> make_path(shm::Sender* sender, RemoteQueue* target,
-                                        uint32_t hint) override;
+  std::unique_ptr<urma::Sender> make_sender(const urma_jfs_cfg_t& cfg,
+                                            const QueueIdentity& identity,
+                                            const urma_jetty_id_t& id) override;
   std::unique_ptr<shm::Landing> land(std::span<const LocalPiece> receive, uint32_t bytes) override;
   void describe(const urma::Segment& segment,
                 const std::function<void(std::span<const int> fds)>& send) override;

@@ -2,10 +2,15 @@
 //
 // The rocm provider as a module: its registration, its devices, and its contexts.
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "jetty/context.h"
+#include "jetty/device_events.h"
+#include "jetty/faulty.h"
+#include "jetty/mishaps.h"
 #include "jetty/ops.h"
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
@@ -14,12 +19,13 @@
 #include "urma/providers/rocm/device.h"
 #include "urma/providers/rocm/engine.h"
 #include "urma/providers/rocm/memory_calls.h"
+#include "urma/providers/rocm/path.h"
 #include "urma/providers/rocm/pins.h"
 #include "urma/providers/rocm/runtime.h"
+#include "urma/providers/rocm/sender.h"
 #include "urma/providers/shm/peer.h"
 #include "urma/providers/shm/receiver.h"
 #include "urma/providers/shm/remote.h"
-#include "urma/providers/shm/sender.h"
 #include "urma/providers/shm/transport.h"
 
 namespace urma::rocm {
@@ -35,6 +41,17 @@ EngineSettings read_settings(const Settings& settings, const Topology& topology)
           settings.number("URMA_ROCM_CPU_COPY")};
 }
 
+// What happens to one device: its faults, and the events of its contexts.
+struct Fate {
+  Fate(const char* device, const urma_host& host, Transport* transport)
+      : faults(Faults::parse(host.settings->text("URMA_FAULT"))),
+        mishaps(device, transport, host.registry, &events, faults.get()) {}
+
+  const std::unique_ptr<Faults> faults;  // NULL if none were asked for
+  DeviceEvents events;
+  Mishaps mishaps;
+};
+
 // Exists if there are devices. All of them share the connections to other processes.
 struct Machinery {
   Machinery(const urma_host& host, std::unique_ptr<HsaRuntime> opened)
@@ -44,6 +61,7 @@ struct Machinery {
         transport("rocm", host, &copy, &engine),
         devices(list_devices(runtime->topology(), host.settings->flag("URMA_ROCM_CPU"),
                              static_cast<uint32_t>(transport.runtime().eids().size()))) {
+    for (const DeviceInfo& info : devices) fates.emplace_back(info.name.c_str(), host, &transport);
     engine.start(&transport);
   }
   ~Machinery() {
@@ -56,7 +74,8 @@ struct Machinery {
   shm::ProcessVmCopy copy;
   Engine engine;
   shm::Transport transport;
-  std::vector<DeviceInfo> devices;
+  const std::vector<DeviceInfo> devices;
+  std::deque<Fate> fates;  // of each of them
 };
 
 urma_ops_t context_ops;
@@ -135,8 +154,12 @@ class Provider {
 
   explicit Provider(urma_provider_ops_t* ops) {
     context_ops = make_ops(kName);
-    add_post_ops<shm::Sender, shm::Receiver>(&context_ops);
     const Settings& settings = *host()->settings;
+    if (settings.text("URMA_FAULT").empty()) {
+      add_post_ops<Sender, shm::Receiver>(&context_ops);
+    } else {
+      add_faulty_post_ops<Sender, Path, shm::Receiver>(&context_ops);
+    }
     std::string why;
     auto runtime =
         HsaRuntime::open(settings.text("URMA_ROCM_LIBRARY"), settings.flag("URMA_ROCM_CPU"), &why);
@@ -163,18 +186,28 @@ class Provider {
   const urma_device_attr_t& attr_of(const urma_device_t& dev) const { return info_of(dev).attr; }
   size_t eids_of(const urma_device_t& dev) const { return attr_of(dev).dev_cap.max_eid_cnt; }
   urma_context_t* open_context(urma_device_t* dev, uint32_t eid_index) {
-    auto context = std::make_unique<Context>(&machinery_->transport, attr_of(*dev), dev, eid_index);
+    Fate& fate = fate_of(*dev);
+    auto context = std::make_unique<Context>(&machinery_->transport, attr_of(*dev), dev, eid_index,
+                                             fate.faults.get());
     context->ops = &context_ops;
+    fate.events.add(&context->events());
+    fate.mishaps.begin();
     return context.release();
   }
-  static void close_context(Provider* /*provider*/, urma_context_t* ctx) {
-    delete static_cast<Context*>(ctx);
+  static void close_context(Provider* provider, urma_context_t* ctx) {
+    auto* context = static_cast<Context*>(ctx);
+    if (provider != nullptr) provider->fate_of(*ctx->dev).events.remove(&context->events());
+    delete context;
   }
 
  private:
+  Fate& fate_of(const urma_device_t& dev) {
+    return machinery_->fates[static_cast<size_t>(&info_of(dev) - machinery_->devices.data())];
+  }
   void add_devices(urma_provider_ops_t* ops) const {
     const auto eids = host()->runtime()->eids();
-    for (const DeviceInfo& info : machinery_->devices) {
+    for (size_t i = 0; i < machinery_->devices.size(); ++i) {
+      const DeviceInfo& info = machinery_->devices[i];
       const DeviceDescription device = {info.name.c_str(),
                                         URMA_TRANSPORT_UB,
                                         info.attr,
@@ -183,7 +216,8 @@ class Provider {
                                         &machinery_->transport,
                                         ordinary_details(),
                                         nullptr,
-                                        &kMemoryCalls};
+                                        &kMemoryCalls,
+                                        &machinery_->fates[i].mishaps};
       host()->registry->add_device(ops, device);
     }
   }

@@ -5,15 +5,15 @@
 #include <cstring>
 
 #include "jetty/iovecs.h"
+#include "urma/providers/rocm/sender.h"
 #include "urma/providers/shm/direct.h"
-#include "urma/providers/shm/sender.h"
 #include "urma/providers/shm/transport.h"
 
 namespace urma::rocm {
 
-Path::Path(Copies* copies, shm::Sender* sender, RemoteQueue* target, uint32_t hint)
+Path::Path(Sender* sender, RemoteQueue* target, uint32_t hint)
     : QueuePath(sender, target, hint),
-      engine_(copies),
+      engine_(sender->copies()),
       queue_(&sender->queue()),
       transport_(&sender->transport()),
       jfc_(static_cast<const CompletionQueue*>(sender->config().jfc)) {}
@@ -26,15 +26,10 @@ bool Path::advance() {
   return QueuePath::advance();
 }
 
-void Path::give_up_first() {
+// Copies of reads and writes in progress end by themselves, and say how.
+void Path::next_begins() {
   current_ = {};
-  QueuePath::give_up_first();
-}
-
-// Copies in progress end by themselves, and say how.
-void Path::flush() {
-  current_ = {};
-  QueuePath::flush();
+  QueuePath::next_begins();
 }
 
 // From the front on: the queue gives its records out in post order anyway, so nothing is lost by
@@ -55,17 +50,6 @@ void Path::wake_when_ended(Copy* copy) {
 }
 
 Path::Step Path::execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
-  try {
-    const Step step = execute_kind(entry, budget, status);
-    if (step != Step::kWait) current_ = {};
-    return step;
-  } catch (...) {
-    current_ = {};
-    throw;
-  }
-}
-
-Path::Step Path::execute_kind(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
   const bool side_by_side = entry->kind == OpKind::kWrite || entry->kind == OpKind::kRead;
   if (!side_by_side && !copies_.empty()) return Step::kWait;
   return QueuePath::execute(entry, budget, status);

@@ -12,19 +12,23 @@
 
 namespace urma::rocm {
 
+class Sender;
+
 // The runtime copies memory of devices, here or at the target, while the program goes on.
 // Everything else takes the way of QueuePath.
 //
 // Reads and writes run side by side, unless one asks for order; each other request waits for those
 // before it.
-class Path final : public shm::QueuePath {
+class Path : public shm::QueuePath {
  public:
-  Path(Copies* copies, shm::Sender* sender, RemoteQueue* target, uint32_t hint);
+  Path(Sender* sender, RemoteQueue* target, uint32_t hint);
   ~Path() override;
 
   bool advance() override;
-  void give_up_first() override;
-  void flush() override;
+
+ protected:
+  Step execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
+  void next_begins() override;
 
  private:
   enum class Local { kNone, kHost, kDevice };
@@ -47,14 +51,12 @@ class Path final : public shm::QueuePath {
     std::unique_ptr<Buffer> buffer;
   };
 
-  Step execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
   Step transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
   Step atomic(SendEntry* entry, urma_cr_status_t* status) override;
   Step write_value(const shm::Grant& grant, uint64_t addr, uint64_t value,
                    urma_cr_status_t* status) override;
   Step send(SendEntry* entry, urma_cr_status_t* status) override;
 
-  Step execute_kind(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
   void reap_copies();
   void wake_when_ended(Copy* copy);
   Local local_memory(SendEntry* entry);

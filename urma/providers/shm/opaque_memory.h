@@ -16,14 +16,13 @@
 #include "urma_types.h"
 
 namespace urma {
-class TargetPath;
-struct RemoteQueue;
+class Sender;
+struct QueueIdentity;
 }  // namespace urma
 
 namespace urma::shm {
 
 class Link;
-class Sender;
 
 // A peer's memory that is attached here. The last reference detaches it.
 class OpaqueView {
@@ -61,9 +60,11 @@ class OpaqueMemory {
   // After it has left the table: returns when nothing is copied from or to it. Does not throw.
   virtual void leave(Segment* segment) = 0;
 
-  // A path for all requests, those from and to such memory too: it derives from QueuePath.
-  virtual std::unique_ptr<TargetPath> make_path(Sender* sender, RemoteQueue* target,
-                                                uint32_t hint) = 0;
+  // A sender for all requests, those from and to such memory too: it derives from shm::Sender, and
+  // its paths from QueuePath.
+  virtual std::unique_ptr<urma::Sender> make_sender(const urma_jfs_cfg_t& cfg,
+                                                    const QueueIdentity& identity,
+                                                    const urma_jetty_id_t& id) = 0;
   // For a message of `bytes` bytes. NULL if part of the receive cannot be written.
   virtual std::unique_ptr<Landing> land(std::span<const LocalPiece> receive, uint32_t bytes) = 0;
 

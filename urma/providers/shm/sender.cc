@@ -62,8 +62,6 @@ bool Sender::lend(const CopyMessageRequest& asked,
 }
 
 std::unique_ptr<TargetPath> Sender::make_path(RemoteQueue* target, uint32_t hint) {
-  OpaqueMemory* const opaque = transport_->opaque();
-  if (opaque != nullptr) return opaque->make_path(this, target, hint);
   return std::make_unique<QueuePath>(this, target, hint);
 }
 

@@ -48,6 +48,7 @@ size_t count_processes(int dir_fd) {
 
 }  // namespace
 
+// A provider with opaque memory has several devices, and faults for each of them.
 Transport::Transport(const char* name, const urma_host& host, CopyEngine* copy,
                      OpaqueMemory* opaque)
     : DirectoryTransport(
@@ -168,6 +169,7 @@ void Transport::forget_channel(EventChannel* channel) {
 std::unique_ptr<urma::Sender> Transport::make_sender(const urma_jfs_cfg_t& cfg,
                                                      const QueueIdentity& identity,
                                                      const urma_jetty_id_t& id) {
+  if (opaque_ != nullptr) return opaque_->make_sender(cfg, identity, id);
   if (faults() != nullptr) {
     return std::make_unique<FaultySender<Sender, QueuePath>>(faults(), this, cfg, identity, id);
   }
