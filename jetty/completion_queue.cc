@@ -102,13 +102,7 @@ void CompletionQueue::overflowed() {
   subject_.raise(URMA_EVENT_JFC_ERR);
 }
 
-int CompletionQueue::poll(int count, urma_cr_t* cr) noexcept {
-  if (!is_open()) [[unlikely]]
-    return -1;
-  if (!poll_lock_->enter_at_once()) [[unlikely]]
-    return poll_behind_guarded(count, cr);
-  return poll_held(count, cr);
-}
+int CompletionQueue::poll(int count, urma_cr_t* cr) noexcept { return poll_device(count, cr); }
 
 int CompletionQueue::wake_one(int got) {
   poll_lock_->wake_one();

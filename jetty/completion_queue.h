@@ -115,23 +115,16 @@ class CompletionQueue : public urma_jfc_t {
 
   // -1 if it is not open.
   int poll(int count, urma_cr_t* cr) noexcept;
-  // The same for providers whose sources leave the lock by end_poll(): only the owner of the lock
-  // may take the inline way.
+  // The same in place, for providers whose operation it is.
   [[gnu::always_inline]] int poll_device(int count, urma_cr_t* cr) noexcept {
     if (!is_open()) [[unlikely]]
       return -1;
-    if (!poll_lock_->enter_biased()) [[unlikely]]
+    if (!poll_lock_->enter_at_once()) [[unlikely]]
       return poll_behind_guarded(count, cr);
     return poll_held(count, cr);
   }
   // For poll_alone(): these `got` records, all successes, are all of this poll.
   [[gnu::always_inline]] int end_poll(int got) URMA_RELEASE(poll_lock()) {
-    counters_->by_status[URMA_CR_SUCCESS].add(static_cast<uint32_t>(got));
-    poll_lock_->leave_biased();
-    return got;
-  }
-  // The same for any holder of the lock.
-  [[gnu::always_inline]] int end_poll_at_once(int got) URMA_RELEASE(poll_lock()) {
     counters_->by_status[URMA_CR_SUCCESS].add(static_cast<uint32_t>(got));
     if (poll_lock_->leave_at_once()) [[unlikely]]
       return wake_one(got);
@@ -149,7 +142,7 @@ class CompletionQueue : public urma_jfc_t {
   // The same, without a call for the usual poll: of one record, a success.
   [[gnu::always_inline]] int finish_usual_poll(int got, const urma_cr_t* cr) noexcept
       URMA_RELEASE(poll_lock()) {
-    if (got == 1 && cr->status == URMA_CR_SUCCESS && !unfinished_) return end_poll_at_once(1);
+    if (got == 1 && cr->status == URMA_CR_SUCCESS && !unfinished_) return end_poll(1);
     return finish_poll(got, cr);
   }
   // For the analysis of locks.

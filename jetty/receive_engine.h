@@ -192,7 +192,7 @@ class ReceiveEngine : public Base {
     }
     if (engine.lock_.leave_at_once()) [[unlikely]]
       engine.lock_.wake_one();
-    return poller->end_poll_at_once(1);
+    return poller->end_poll(1);
   }
 
   void close_all() override URMA_REQUIRES(lock_) {
@@ -365,7 +365,7 @@ class ReceiveEngine : public Base {
   int end_poll(CompletionQueue* poller, int got, urma_cr_t* cr) noexcept
       URMA_RELEASE(lock_) URMA_NO_THREAD_SAFETY_ANALYSIS {
     lock_.leave();
-    return got == 0 ? poller->finish_poll(0, cr) : poller->end_poll_at_once(got);
+    return got == 0 ? poller->finish_poll(0, cr) : poller->end_poll(got);
   }
   // After `got` records, of fewer than `count`.
   [[gnu::noinline]] int poll_rest(CompletionQueue* poller, int got, int count,

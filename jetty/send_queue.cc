@@ -167,7 +167,7 @@ inline int SendQueue::poll_alone(CompletionQueue* poller, int count, urma_cr_t* 
   if (!all || got == 0) return poll_rest(poller, got, count, cr);
   if (lock_.leave_at_once()) [[unlikely]]
     return end_awaited_poll(poller, got);
-  return poller->end_poll_at_once(got);
+  return poller->end_poll(got);
 }
 
 int SendQueue::poll_source(CompletionQueue* poller, int count, urma_cr_t* cr,
@@ -177,7 +177,7 @@ int SendQueue::poll_source(CompletionQueue* poller, int count, urma_cr_t* cr,
 
 int SendQueue::end_awaited_poll(CompletionQueue* poller, int got) noexcept {
   lock_.wake_one();
-  return poller->end_poll_at_once(got);
+  return poller->end_poll(got);
 }
 
 int SendQueue::poll_messages(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept {
@@ -185,7 +185,7 @@ int SendQueue::poll_messages(CompletionQueue* poller, int count, urma_cr_t* cr) 
   if (got == 0 || (got != count && !empty())) return poll_rest(poller, got, count, cr);
   if (lock_.leave_at_once()) [[unlikely]]
     return end_awaited_poll(poller, got);
-  return poller->end_poll_at_once(got);
+  return poller->end_poll(got);
 }
 
 // Each call in it would save the same registers again.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
-// cost_program lock_free|ordinary: runs posts and polls over a device that does almost nothing,
-// under callgrind, started without collection, and dumps the cost of each under its name. Prints
-// the number of calls of each. Exits with 3 if the library does not start.
+// cost_program lock_free|ordinary|shared: runs posts and polls over a device that does almost
+// nothing, under callgrind, started without collection, and dumps the cost of each under its name.
+// Prints the number of calls of each. Shared queues were used by another thread before. Exits with
+// 3 if the library does not start.
 
 #include <array>
-#include <cstring>
 #include <string>
+#include <thread>
 
 #include "test/process/counting.h"
 #include "test/process/endpoint.h"
@@ -46,6 +47,7 @@ class Party {
   }
 
   void connect();
+  void use_in_another_thread();
   void count_all();
 
  private:
@@ -77,6 +79,14 @@ void Party::connect() {
   endpoint_.post(urma_test::write_request(self_, &here_, &there_));
   urma_test::wait_for_success(endpoint_.send_jfc, 0);
   bare_->begin();
+}
+
+// This thread then has the bias of all locks, until the next one comes.
+void Party::use_in_another_thread() {
+  std::thread([this] {
+    fill_chain({"", urma_test::send_request(self_, &here_), true});
+    for (int i = 0; i < kWarmUp; ++i) one_round({"", {}, true}, Counting::kNothing);
+  }).join();
 }
 
 void Party::fill_chain(const Work& work) {
@@ -186,17 +196,18 @@ void Party::count_all() {
   count_empty_poll(endpoint_.receive_jfc, "empty poll for messages");
 }
 
-void run(bool lock_free) {
+void run(const std::string& queues) {
   urma_test::Config config;
-  config.lock_free = lock_free;
+  config.lock_free = queues == "lock_free";
   config.max_inline = 8;
   Party party(config);
   party.connect();
+  if (queues == "shared") party.use_in_another_thread();
   party.count_all();
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return argc == 2 ? urma_test::count_in([&] { run(std::strcmp(argv[1], "lock_free") == 0); }) : 2;
+  return argc == 2 ? urma_test::count_in([&] { run(argv[1]); }) : 2;
 }

@@ -451,8 +451,13 @@ void Receiver::queue_event(ibv_event_type type) {
 }
 
 urma_status_t Receiver::post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept {
-  if (!lock_.enter_biased()) [[unlikely]]
+  if (!lock_.enter_at_once()) [[unlikely]]
     return post_behind(wr, bad_wr);
+  return post_held(wr, bad_wr);
+}
+
+[[gnu::always_inline]] inline urma_status_t Receiver::post_held(urma_jfr_wr_t* wr,
+                                                                urma_jfr_wr_t** bad_wr) {
   urma_jfr_wr_t* const first = wr;
   if (datagrams_ == nullptr) [[likely]] {
     while (listed_ != kBatch && add_short(*wr) && (wr = wr->next) != nullptr) {
@@ -470,7 +475,7 @@ urma_status_t Receiver::post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept
   // Relaxed: a poll that does not see it yet has nothing to find either.
   busy_.store(true, std::memory_order_relaxed);
   counters_.posts.add(count);
-  lock_.leave_biased();
+  lock_.leave();
   return URMA_SUCCESS;
 }
 
@@ -488,7 +493,7 @@ urma_status_t Receiver::post_refused(urma_jfr_wr_t* first, int error, const ibv_
 
 urma_status_t Receiver::post_behind(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) {
   lock_.enter_behind();
-  return post_rest(wr, wr, bad_wr);
+  return post_held(wr, bad_wr);
 }
 
 // False if it does not fit the short way; nothing has changed then.
@@ -517,10 +522,10 @@ urma_status_t Receiver::post_behind(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) {
 [[gnu::always_inline]] inline int Receiver::poll_alone(CompletionQueue* poller, int count,
                                                        urma_cr_t* cr) noexcept {
   if (!busy_.load(std::memory_order_relaxed)) return poller->finish_poll(0, cr);
-  if (!lock_.enter_biased()) [[unlikely]]
+  if (!lock_.enter_at_once()) [[unlikely]]
     return poller->poll_rest_guarded(0, count, cr);
   if (next_ != have_ || datagrams_ != nullptr || to_flush_ != 0 || poller->armed()) [[unlikely]] {
-    lock_.leave_biased();
+    lock_.leave();
     return poller->poll_rest_guarded(0, count, cr);
   }
   const int found = pump_->poll(completions_.data(), std::min(kBatch, count));
@@ -528,7 +533,7 @@ urma_status_t Receiver::post_behind(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) {
   while (got != found && take_short(completions_[got], poller, cr + got)) ++got;
   next_ = got;
   have_ = found;
-  lock_.leave_biased();
+  lock_.leave();
   if (got != found) [[unlikely]]
     return poller->poll_rest_guarded(got, count, cr);
   if (got == 0) return poller->finish_poll(0, cr);

@@ -131,6 +131,7 @@ class Receiver final : public urma::Receiver, private QueueListener {
   // The short way.
   int poll_alone(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept
       URMA_RELEASE(poller->poll_lock());
+  urma_status_t post_held(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) URMA_RELEASE(lock_);
   [[gnu::noinline]] urma_status_t post_behind(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr);
   [[gnu::noinline]] urma_status_t post_rest(urma_jfr_wr_t* first_listed, urma_jfr_wr_t* wr,
                                             urma_jfr_wr_t** bad_wr) URMA_RELEASE(lock_);

@@ -157,6 +157,8 @@ class Sender : public urma::Sender, private CompletionSource, private Connection
   [[gnu::noinline]] void take_rest(int from, int got);
   [[gnu::noinline]] urma_status_t post_inline(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr,
                                               Path* path) noexcept URMA_RELEASE(lock());
+  urma_status_t post_held(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept URMA_RELEASE(lock());
+  [[gnu::noinline]] urma_status_t wake_one() noexcept;
   [[gnu::noinline]] urma_status_t post_behind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept;
   [[gnu::noinline]] urma_status_t post_rest(TargetPath* behind, urma_jfs_wr_t* wr,
                                             urma_jfs_wr_t** bad_wr) noexcept URMA_RELEASE(lock());

@@ -247,7 +247,8 @@ template <urma_opcode_t kOpcode, bool kInline>
   --credits_;
   if (queue().may_be_armed()) [[unlikely]]
     return post_rest(nullptr, nullptr, nullptr);
-  lock().leave_biased();
+  if (lock().leave_at_once()) [[unlikely]]
+    return wake_one();
   return URMA_SUCCESS;
 }
 
@@ -381,8 +382,10 @@ urma_status_t Sender::post_inline(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr, Pat
                                                               Path* path) noexcept {
   if (wr->next != nullptr) return post_rest(nullptr, wr, bad_wr);
   const uint32_t wished = wishes(wr->flag);
-  if (wished == plain_inline()) return post_inline(wr, bad_wr, path);
-  if (wished != plain()) return post_rest(nullptr, wr, bad_wr);
+  if (wished != plain()) {
+    return wished == plain_inline() ? post_inline(wr, bad_wr, path)
+                                    : post_rest(nullptr, wr, bad_wr);
+  }
   // The order is by cost: those with the most work first.
   const urma_opcode_t opcode = wr->opcode;
   if (opcode == URMA_OPC_CAS) return post_alone<URMA_OPC_CAS, false>(wr, bad_wr, path);
@@ -401,8 +404,13 @@ urma_status_t Sender::look_ahead(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr, Path
 }
 
 urma_status_t Sender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
-  if (!lock().enter_biased()) [[unlikely]]
+  if (!lock().enter_at_once()) [[unlikely]]
     return post_behind(wr, bad_wr);
+  return post_held(wr, bad_wr);
+}
+
+[[gnu::always_inline]] inline urma_status_t Sender::post_held(urma_jfs_wr_t* wr,
+                                                              urma_jfs_wr_t** bad_wr) noexcept {
   Path* path;
   if (wr->tjetty == last_target()) [[likely]] {
     path = static_cast<Path*>(last_path());
@@ -419,7 +427,12 @@ urma_status_t Sender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
 
 urma_status_t Sender::post_behind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
   lock().enter_behind();
-  return post_rest(nullptr, wr, bad_wr);
+  return post_held(wr, bad_wr);
+}
+
+urma_status_t Sender::wake_one() noexcept {
+  lock().wake_one();
+  return URMA_SUCCESS;
 }
 
 // Consecutive requests for the same path become one list of the device; `behind` is a path with
@@ -537,13 +550,13 @@ int Sender::collect(CompletionQueue* /*poller*/, int count, urma_cr_t* cr) {
 // If one path has all requests, the device's completions become records directly.
 [[gnu::always_inline]] inline int Sender::poll_alone(CompletionQueue* poller, int count,
                                                      urma_cr_t* cr) noexcept {
-  if (!lock().enter_biased()) [[unlikely]]
+  if (!lock().enter_at_once()) [[unlikely]]
     return poller->poll_rest_guarded(0, count, cr);
   auto* path = static_cast<Path*>(queue().busy());
   if (path == nullptr || path->earlier != nullptr || !path->is_open() || poller->armed())
       [[unlikely]] {
     const bool nothing = queue().empty();
-    lock().leave_biased();
+    lock().leave();
     return nothing ? poller->finish_poll(0, cr) : poller->poll_rest_guarded(0, count, cr);
   }
   const int found = pump_->poll(completions_.data(), kBatch);
@@ -551,13 +564,13 @@ int Sender::collect(CompletionQueue* /*poller*/, int count, urma_cr_t* cr) {
   int got = 0;
   while (got < most && take_oldest(path, completions_[got], cr + got)) ++got;
   if (got == found && got != 0) [[likely]] {
-    lock().leave_biased();
+    lock().leave();
     return poller->end_poll(got);
   }
   take_rest(got, found);
   // Requests found by an earlier poll are handed out too.
   got += queue().retire(count - got, cr + got);
-  lock().leave_biased();
+  lock().leave();
   return poller->finish_poll(got, cr);
 }
 
