@@ -134,7 +134,7 @@ void adopt(urma_context_t* ctx, const typename Kind::Config& config, typename Ki
 
 // False, with a log line, if the object is not in the state that the call needs.
 template <typename Kind>
-bool check_active(const char* call, typename Kind::Object& object, bool wanted) {
+bool check_activation(const char* call, typename Kind::Object& object, bool wanted) {
   if (Kind::options(object).is_actived == wanted) return true;
   URMA_LOG_LIMITED(ERR, "{}: the object is {}; call urma_{} first", call,
                    wanted ? "not active" : "active", wanted ? "active_*" : "deactive_*");
@@ -253,7 +253,7 @@ template <typename Kind, auto Op>
 urma_status_t end(const char* call, typename Kind::Object* object, bool active) {
   return entry(call, [&](const char*) -> urma_status_t {
     auto* op = slot<Op>(call, object);
-    if (op == nullptr || !check_active<Kind>(call, *object, active)) return URMA_EINVAL;
+    if (op == nullptr || !check_activation<Kind>(call, *object, active)) return URMA_EINVAL;
     const urma_status_t removable = Kind::check_removable(call, *object);
     if (removable != URMA_SUCCESS) return removable;
     Departure<Kind> departure(object);
@@ -268,7 +268,7 @@ template <typename Kind>
 urma_status_t check_batch(const char* call, std::span<typename Kind::Object*> batch) {
   for (typename Kind::Object* object : batch) {
     if (slot<Kind::kDeleteBatch>(call, object) == nullptr ||
-        !check_active<Kind>(call, *object, true)) {
+        !check_activation<Kind>(call, *object, true)) {
       return URMA_EINVAL;
     }
     if (object->urma_ctx != batch[0]->urma_ctx) {
@@ -375,7 +375,8 @@ urma_status_t set_option(const char* call, typename Kind::Object* object, uint64
                          void* value, uint32_t length) {
   return entry(call, [&](const char*) -> urma_status_t {
     auto* op = slot<Kind::kSetOpt>(call, object);
-    if (op == nullptr || !given(call, "buf", value) || !check_active<Kind>(call, *object, false)) {
+    if (op == nullptr || !given(call, "buf", value) ||
+        !check_activation<Kind>(call, *object, false)) {
       return URMA_EINVAL;
     }
     const opt_map_t* row = find_option<Kind>(option);
@@ -418,7 +419,7 @@ template <typename Kind>
 urma_status_t activate(const char* call, typename Kind::Object* object) {
   return entry(call, [&](const char*) -> urma_status_t {
     auto* op = slot<Kind::kActive>(call, object);
-    if (op == nullptr || !check_active<Kind>(call, *object, false) ||
+    if (op == nullptr || !check_activation<Kind>(call, *object, false) ||
         !Kind::check(call, object->urma_ctx, Kind::config(*object)) ||
         !Kind::check_parts(call, *object)) {
       return URMA_EINVAL;
@@ -439,7 +440,7 @@ template <typename Kind>
 urma_status_t deactivate(const char* call, typename Kind::Object* object) {
   return entry(call, [&](const char*) -> urma_status_t {
     auto* op = slot<Kind::kDeactive>(call, object);
-    if (op == nullptr || !check_active<Kind>(call, *object, true)) return URMA_EINVAL;
+    if (op == nullptr || !check_activation<Kind>(call, *object, true)) return URMA_EINVAL;
     const urma_status_t status = op(object);
     if (status == URMA_SUCCESS) Kind::options(*object).is_actived = false;
     return status;
