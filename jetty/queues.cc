@@ -3,6 +3,7 @@
 
 #include "jetty/context.h"
 #include "jetty/transport.h"
+#include "urma/base/bits.h"
 #include "urma/base/error.h"
 #include "urma/base/log.h"
 #include "urma/base/text.h"

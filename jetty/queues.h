@@ -5,7 +5,6 @@
 #define JETTY_QUEUES_H_
 
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -105,16 +104,6 @@ urma_ext_queue_t describe(const urma_context_t& ctx, urma_ext_queue_kind_t kind,
                           uint32_t depth, bool lock_free);
 urma_ext_queue_t describe_send(const urma_context_t& ctx, urma_ext_queue_kind_t kind, uint32_t id,
                                const urma_jfs_cfg_t& cfg);
-
-// The bits of an enum that a caller filled in: reading a value that is not an enumerator as its
-// enum would be undefined.
-template <typename Enum>
-uint32_t bits_of(const Enum& value) {
-  static_assert(sizeof(Enum) == sizeof(uint32_t));
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return bits;
-}
 
 // Limit events of the receives that a jetty shares: none once it goes.
 class LimitLease {

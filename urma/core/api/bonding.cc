@@ -7,6 +7,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "urma/base/bits.h"
 #include "urma/core/api/checks.h"
 #include "urma/core/api/descriptors.h"
 #include "urma/core/process/core.h"

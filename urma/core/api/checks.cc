@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "urma/core/api/checks.h"
 
+#include "urma/base/bits.h"
 #include "urma/core/process/core.h"
 #include "urma/core/process/devices.h"
 

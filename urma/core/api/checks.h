@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <type_traits>
 
@@ -172,16 +171,6 @@ inline bool given(const char* call, const char* name, const void* argument) {
     return true;
   report_null(call, name);
   return false;
-}
-
-// The bits of an enum that a caller filled in: reading a value that is not an enumerator as its
-// enum is undefined.
-template <typename Enum>
-uint32_t bits_of(const Enum& value) {
-  static_assert(sizeof(Enum) == sizeof(uint32_t));
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  return bits;
 }
 
 // Exactly one of RM, RC and UM.

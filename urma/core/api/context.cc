@@ -6,6 +6,7 @@
 
 #include <string_view>
 
+#include "urma/base/bits.h"
 #include "urma/core/api/bonding.h"
 #include "urma/core/api/checks.h"
 #include "urma/core/api/export.h"
@@ -70,11 +71,12 @@ URMA_EXPORT urma_status_t urma_set_context_opt(urma_context_t* ctx, urma_opt_nam
     if (op == nullptr || !given(call, "opt_value", opt_value) || !check_aggregated(call, ctx)) {
       return URMA_EINVAL;
     }
-    if (bits_of(opt_name) != URMA_OPT_AGGR_MODE || opt_len != sizeof(urma_context_aggr_mode_t)) {
+    if (urma::bits_of(opt_name) != URMA_OPT_AGGR_MODE ||
+        opt_len != sizeof(urma_context_aggr_mode_t)) {
       URMA_LOG_LIMITED(ERR,
                        "urma_set_context_opt: option {} with length {} is unknown; the only one "
                        "is URMA_OPT_AGGR_MODE (0), of length {}",
-                       bits_of(opt_name), opt_len, sizeof(urma_context_aggr_mode_t));
+                       urma::bits_of(opt_name), opt_len, sizeof(urma_context_aggr_mode_t));
       return URMA_EINVAL;
     }
     urma_user_ctl_in_t in = {};

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "urma/base/bits.h"
 #include "urma/base/error.h"
 #include "urma/core/api/checks.h"
 #include "urma/core/api/export.h"
@@ -46,10 +47,7 @@ bool ends(const char (&text)[Bytes]) {
 
 template <typename Enum>
 bool up_to(const Enum& value, Enum last) {
-  uint32_t bits;
-  static_assert(sizeof(bits) == sizeof(value));
-  std::memcpy(&bits, &value, sizeof(bits));
-  return bits <= static_cast<uint32_t>(last);
+  return urma::bits_of(value) <= static_cast<uint32_t>(last);
 }
 
 bool credible(const urma_ext_queue_t& queue) {

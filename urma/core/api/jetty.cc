@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // The calls on jetties.
+#include <cstring>
+
+#include "urma/base/bits.h"
 #include "urma/core/api/export.h"
 #include "urma/core/api/lifecycle.h"
 #include "urma_api.h"
@@ -24,9 +27,9 @@ bool check_share(const char* call, const urma_context_t* ctx, uint32_t share_jfr
 
 // Both halves of a jetty have the same mode and order.
 bool check_halves(const char* call, const urma_jfs_cfg_t& send, const urma_jfr_cfg_t& receive) {
-  if (bits_of(send.trans_mode) != bits_of(receive.trans_mode)) {
+  if (urma::bits_of(send.trans_mode) != urma::bits_of(receive.trans_mode)) {
     URMA_LOG_LIMITED(ERR, "{}: trans_mode of the JFS is {}, of the JFR {}; both must be equal",
-                     call, bits_of(send.trans_mode), bits_of(receive.trans_mode));
+                     call, urma::bits_of(send.trans_mode), urma::bits_of(receive.trans_mode));
     return false;
   }
   const auto send_order = resolve_order(send.trans_mode, send.flag.bs.order_type);
@@ -38,9 +41,9 @@ bool check_halves(const char* call, const urma_jfs_cfg_t& send, const urma_jfr_c
 }
 
 bool check_group(const char* call, const urma_jetty_grp_t& group, const urma_jfr_cfg_t& receive) {
-  if (bits_of(receive.trans_mode) != URMA_TM_RM) {
+  if (urma::bits_of(receive.trans_mode) != URMA_TM_RM) {
     URMA_LOG_LIMITED(ERR, "{}: trans_mode {} in a group; only URMA_TM_RM (1) can join one", call,
-                     bits_of(receive.trans_mode));
+                     urma::bits_of(receive.trans_mode));
     return false;
   }
   if (receive.flag.bs.token_policy != group.cfg.flag.bs.token_policy ||
@@ -150,7 +153,8 @@ uint32_t Jetty::settle_ports(const urma_context_t* ctx, const Config& config, ui
 }
 
 urma_status_t Jetty::check_removable(const char* call, const Object& jetty) {
-  if (bits_of(jetty.jetty_cfg.jfs_cfg.trans_mode) != URMA_TM_RC || jetty.remote_jetty == nullptr) {
+  if (urma::bits_of(jetty.jetty_cfg.jfs_cfg.trans_mode) != URMA_TM_RC ||
+      jetty.remote_jetty == nullptr) {
     return URMA_SUCCESS;
   }
   URMA_LOG_LIMITED(ERR, "{}: jetty {} is bound to jetty {}; call urma_unbind_jetty first", call,

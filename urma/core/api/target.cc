@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
 // Targets: importing remote queues, connecting to them ahead of time, and binding RC jetties.
+#include <cstring>
 #include <utility>
 
+#include "urma/base/bits.h"
 #include "urma/core/api/bonding.h"
 #include "urma/core/api/checks.h"
 #include "urma/core/api/export.h"
