@@ -33,8 +33,8 @@ class GrantedSegment : public ImportedSegment {
     // SYNC(grant): acquire pairs with the release in put_in_force().
     return static_cast<const Grant*>(handle.grant_slot.load(std::memory_order_acquire));
   }
-  // The newest grant, which may no longer stand. NULL before the first one; over verbs also from
-  // doubt() until the owner has answered again. It stays while the segment is imported.
+  // The newest grant, which may no longer stand. NULL before the first one, and while the provider
+  // waits for the owner to answer again. It stays while the segment is imported.
   [[gnu::always_inline]] const Grant* grant() const {
     // SYNC(grant): acquire pairs with the release in put_in_force().
     return static_cast<const Grant*>(slot().load(std::memory_order_acquire));

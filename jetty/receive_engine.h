@@ -25,7 +25,7 @@ namespace urma {
 
 // What carries messages to a receiver: the receiving half of a wire, see jetty/wire.h.
 template <typename Way>
-concept Incoming = std::derived_from<Way, IncomingWay> &&
+concept ReceivingWay = std::derived_from<Way, IncomingWay> &&
     requires(Way& way, const Message& message, Message* head, void* into) {
   // The next message, which stays until consume().
   { way.peek(head) } -> std::same_as<Peek>;
@@ -60,7 +60,7 @@ concept Incoming = std::derived_from<Way, IncomingWay> &&
 };
 
 // The access that the sender ends by a message.
-template <Incoming Way>
+template <ReceivingWay Way>
 Invalidation invalidation_of(const Way& way, const Message& message) {
   Invalidation invalidation = {};
   way.copy(message, 0, &invalidation, prefix_of(message.kind));
@@ -71,7 +71,7 @@ Invalidation invalidation_of(const Way& way, const Message& message) {
 //
 // `Base` may be an engine over ways of another kind: then both take from the same posted receives,
 // and a message of one kind that holds the first of them lets all others wait.
-template <typename Derived, Incoming Way, typename Base = MessageReceiver>
+template <typename Derived, ReceivingWay Way, typename Base = MessageReceiver>
 class ReceiveEngine : public Base {
  public:
   using Base::Base;
@@ -469,7 +469,7 @@ class ReceiveEngine : public Base {
   Alternation alternation_;
 };
 
-template <typename Derived, Incoming Way, typename Base>
+template <typename Derived, ReceivingWay Way, typename Base>
 bool ReceiveEngine<Derived, Way, Base>::progress(Poll* poll) {
   bool moved = false;
   bool finished = false;
@@ -494,7 +494,7 @@ bool ReceiveEngine<Derived, Way, Base>::progress(Poll* poll) {
   return moved;
 }
 
-template <typename Derived, Incoming Way, typename Base>
+template <typename Derived, ReceivingWay Way, typename Base>
 bool ReceiveEngine<Derived, Way, Base>::progress_many(Poll* poll) {
   bool moved = false;
   bool finished = false;
@@ -512,7 +512,7 @@ bool ReceiveEngine<Derived, Way, Base>::progress_many(Poll* poll) {
   return moved;
 }
 
-template <typename Derived, Incoming Way, typename Base>
+template <typename Derived, ReceivingWay Way, typename Base>
 inline auto ReceiveEngine<Derived, Way, Base>::turn(Way* way, Poll* poll, bool* moved) -> Step {
   const auto told = way->told();
   Step step = Step::kBlocked;
@@ -529,7 +529,7 @@ inline auto ReceiveEngine<Derived, Way, Base>::turn(Way* way, Poll* poll, bool* 
   return step;
 }
 
-template <typename Derived, Incoming Way, typename Base>
+template <typename Derived, ReceivingWay Way, typename Base>
 inline auto ReceiveEngine<Derived, Way, Base>::advance(Way* way, Poll* poll) -> Step {
   // Looked at before the next message: what was published before its end is still delivered.
   // Acquire pairs with the release in IncomingWay::abandon.
@@ -564,7 +564,7 @@ inline auto ReceiveEngine<Derived, Way, Base>::advance(Way* way, Poll* poll) -> 
   return ready ? deliver(way, message, entry, poll) : Step::kBlocked;
 }
 
-template <typename Derived, Incoming Way, typename Base>
+template <typename Derived, ReceivingWay Way, typename Base>
 inline auto ReceiveEngine<Derived, Way, Base>::deliver(Way* way, const Message& message,
                                                        ReceiveEntry* entry, Poll* poll) -> Step {
   const urma_cr_status_t local = this->check(entry, message);
@@ -577,7 +577,7 @@ inline auto ReceiveEngine<Derived, Way, Base>::deliver(Way* way, const Message& 
   return Step::kMoved;
 }
 
-template <typename Derived, Incoming Way, typename Base>
+template <typename Derived, ReceivingWay Way, typename Base>
 auto ReceiveEngine<Derived, Way, Base>::deliver_specially(Way* way, const Message& message,
                                                           ReceiveEntry* entry,
                                                           urma_cr_status_t local, Poll* poll)
@@ -597,7 +597,7 @@ auto ReceiveEngine<Derived, Way, Base>::deliver_specially(Way* way, const Messag
   return Step::kMoved;
 }
 
-template <typename Derived, Incoming Way, typename Base>
+template <typename Derived, ReceivingWay Way, typename Base>
 inline void ReceiveEngine<Derived, Way, Base>::scatter(const Way& way, const Message& message,
                                                        ReceiveEntry* entry) const {
   if (entry->pieces == 1 &&
@@ -614,7 +614,7 @@ inline void ReceiveEngine<Derived, Way, Base>::scatter(const Way& way, const Mes
   }
 }
 
-template <typename Derived, Incoming Way, typename Base>
+template <typename Derived, ReceivingWay Way, typename Base>
 void ReceiveEngine<Derived, Way, Base>::finish(Way* way, const Message& message,
                                                ReceiveEntry* entry, urma_cr_status_t local,
                                                uint8_t remote, Poll* poll) {

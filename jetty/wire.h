@@ -111,7 +111,7 @@ class Way {
   virtual bool lost() const { return false; }
 };
 
-// The receiving end of a way: see Incoming (receive_engine.h). All calls hold the lock of the
+// The receiving end of a way: see ReceivingWay (receive_engine.h). All calls hold the lock of the
 // receiver.
 class WireIncoming : public IncomingWay {
  public:
@@ -201,7 +201,7 @@ class WireIncoming : public IncomingWay {
   std::shared_ptr<char[]> staged_;
   bool staged_whole_ = false;
 };
-static_assert(Incoming<WireIncoming>);
+static_assert(ReceivingWay<WireIncoming>);
 
 // The EIDs of a device, and which process has which ids, if the runtime directory does not hold
 // them. As Transport's.

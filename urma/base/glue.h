@@ -8,8 +8,8 @@
 
 namespace urma {
 
-// slot<&ShmContext::create_jfc, urma_context_t>: a C function whose first argument is the public
-// struct that stands at offset 0 of the method's class.
+// Slot<&Context::create_jfce, urma_context_t>::call: a C function whose first argument is the
+// public struct that stands at offset 0 of the method's class.
 template <auto Method, typename Handle>
 struct Slot;
 
