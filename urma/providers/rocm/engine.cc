@@ -272,7 +272,8 @@ std::unique_ptr<urma::Sender> Engine::make_sender(const urma_jfs_cfg_t& cfg,
   return std::make_unique<Sender>(transport_, &copies_, cfg, identity, id);
 }
 
-std::unique_ptr<shm::Landing> Engine::land(std::span<const LocalPiece> receive, uint32_t bytes) {
+std::unique_ptr<shm::OpaqueLanding> Engine::land(std::span<const LocalPiece> receive,
+                                                 uint32_t bytes) {
   auto landing = std::make_unique<Landing>(&copies_, &transport_->segments(), receive);
   if (!landing->stands()) return nullptr;
   landing->make_room(bytes);

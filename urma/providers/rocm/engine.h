@@ -82,7 +82,8 @@ class Engine final : public shm::OpaqueMemory {
   std::unique_ptr<urma::Sender> make_sender(const urma_jfs_cfg_t& cfg,
                                             const QueueIdentity& identity,
                                             const urma_jetty_id_t& id) override;
-  std::unique_ptr<shm::Landing> land(std::span<const LocalPiece> receive, uint32_t bytes) override;
+  std::unique_ptr<shm::OpaqueLanding> land(std::span<const LocalPiece> receive,
+                                           uint32_t bytes) override;
   void describe(const urma::Segment& segment,
                 const std::function<void(std::span<const int> fds)>& send) override;
   void attach(const std::shared_ptr<shm::Link>& link, const SegmentGrant& granted, Attached& fds,

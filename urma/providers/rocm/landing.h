@@ -15,7 +15,7 @@
 namespace urma::rocm {
 
 // A message for memory of a device: gathered in host memory, and then copied there.
-class Landing final : public shm::Landing {
+class Landing final : public shm::OpaqueLanding {
  public:
   // All outlive it.
   Landing(Copies* copies, const SegmentTable* segments, std::span<const LocalPiece> receive)

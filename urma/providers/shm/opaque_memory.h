@@ -37,9 +37,9 @@ class OpaqueView {
 
 // Where a message for a receive in such memory is gathered. Once it is destroyed, the receive is no
 // longer written.
-class Landing {
+class OpaqueLanding {
  public:
-  virtual ~Landing() = default;
+  virtual ~OpaqueLanding() = default;
   // Room for the message.
   virtual char* data() const = 0;
   // Whether the memory of the receive is still registered.
@@ -66,7 +66,8 @@ class OpaqueMemory {
                                                     const QueueIdentity& identity,
                                                     const urma_jetty_id_t& id) = 0;
   // For a message of `bytes` bytes. NULL if part of the receive cannot be written.
-  virtual std::unique_ptr<Landing> land(std::span<const LocalPiece> receive, uint32_t bytes) = 0;
+  virtual std::unique_ptr<OpaqueLanding> land(std::span<const LocalPiece> receive,
+                                              uint32_t bytes) = 0;
 
   // Calls send(fds) with the descriptors that describe a segment with opaque_len to an importer;
   // they are open during the call. Does not call it if the segment cannot be shared. Service

@@ -225,9 +225,9 @@ bool QueuePath::goes_by_reference(SendEntry* entry, uint64_t payload) {
 
 bool QueuePath::prefers_reference() const {
   if (ring_ == nullptr) return false;
-  const Copies copies = ring_->copies();
-  return copies == Copies::kMapped ||
-         (copies == Copies::kByKernel && tries_ % kTryEvery == kTryEvery - 1);
+  const CopyMethod copies = ring_->copies();
+  return copies == CopyMethod::kMapped ||
+         (copies == CopyMethod::kByKernel && tries_ % kTryEvery == kTryEvery - 1);
 }
 
 bool QueuePath::publish(SendEntry* entry) {

@@ -37,7 +37,7 @@ std::optional<Receiver::Step> Receiver::begin_parts(IncomingRing* ring, const Me
 
 std::optional<Receiver::Step> Receiver::begin_landing(IncomingRing* ring, const Message& message,
                                                       ReceiveEntry* entry, Poll* poll) {
-  std::unique_ptr<Landing> landing;
+  std::unique_ptr<OpaqueLanding> landing;
   try {
     landing = transport_->opaque()->land(ReceiveQueue::pieces(entry), message.length);
     if (landing == nullptr) return std::nullopt;

@@ -31,8 +31,8 @@ struct Pull {
   Invalidation invalidation;
   std::array<PayloadPiece, 256> pieces;
   uint32_t count;
-  std::shared_ptr<StagedCopy> staged;  // the part that the sender was asked for
-  std::unique_ptr<Landing> landing;    // if the processor cannot write to the receive
+  std::shared_ptr<StagedCopy> staged;      // the part that the sender was asked for
+  std::unique_ptr<OpaqueLanding> landing;  // if the processor cannot write to the receive
 };
 
 // One ring that ends here. The service thread holds it too, to mark its end.

@@ -105,9 +105,9 @@ Receiver::Step Receiver::go_on(IncomingRing* ring, Poll* poll) {
   ring->pull = nullptr;
   end_parts();
   if (pull.count != 0 && pull.moved == pull.message.length) {
-    ring->ring.tell(pull.mapped                  ? Copies::kMapped
-                    : ring->process->reachable() ? Copies::kByKernel
-                                                 : Copies::kStaged);
+    ring->ring.tell(pull.mapped                  ? CopyMethod::kMapped
+                    : ring->process->reachable() ? CopyMethod::kByKernel
+                                                 : CopyMethod::kStaged);
   }
   if (local == URMA_CR_SUCCESS && remote != URMA_CR_SUCCESS) {
     // The sender's memory, or its right, failed; nothing was received and the receive stays posted.

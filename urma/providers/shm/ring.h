@@ -53,7 +53,7 @@ struct MessageHeader {
 static_assert(sizeof(MessageHeader) == 24 && std::atomic<uint64_t>::is_always_lock_free);
 
 // How a consumer copies the bytes of messages by reference. A hint for the producer.
-enum class Copies : uint32_t {
+enum class CopyMethod : uint32_t {
   kByKernel = 0,  // or not at all yet
   kMapped = 1,
   kStaged = 2,  // the sender's service thread has to help
@@ -63,7 +63,7 @@ enum class Copies : uint32_t {
 struct alignas(kCacheLine) RingAnswers {
   std::atomic<uint64_t> consumed;  // slots that the producer may use again
   std::atomic<uint32_t> closed;    // a urma_cr_status_t: everything further ends with it
-  std::atomic<uint32_t> copies;    // a Copies: how the last message by reference was copied
+  std::atomic<uint32_t> copies;    // a CopyMethod: how the last message by reference was copied
 };
 
 // Written by the producer, besides messages. One cache line of its own.
@@ -201,8 +201,8 @@ class RingProducer {
   // Asks the consumer for the answers that it gives lazily, if some are outstanding.
   void want_answers();
   // Relaxed: pairs with nothing.
-  Copies copies() const {
-    return static_cast<Copies>(layout_.answers().copies.load(std::memory_order_relaxed));
+  CopyMethod copies() const {
+    return static_cast<CopyMethod>(layout_.answers().copies.load(std::memory_order_relaxed));
   }
   JointCopy* joint() { return &layout_.joint(); }
   // Non-zero once the consumer takes no more messages.
@@ -331,7 +331,7 @@ class RingConsumer {
   // that it refers to, which is worthless otherwise.
   bool stands() const;
   // Tells the producer how the last message by reference was copied.
-  void tell(Copies copies) {
+  void tell(CopyMethod copies) {
     if (std::exchange(copies_, copies) == copies) return;
     // Relaxed: a hint.
     layout_.answers().copies.store(static_cast<uint32_t>(copies), std::memory_order_relaxed);
@@ -364,7 +364,7 @@ class RingConsumer {
   uint64_t published_ = 0;
   uint64_t told_ = 0;
   uint64_t errors_told_ = 0;
-  Copies copies_ = Copies::kByKernel;
+  CopyMethod copies_ = CopyMethod::kByKernel;
 };
 
 inline Peek RingConsumer::peek(Message* message) const {

@@ -100,7 +100,7 @@ inline urma_status_t Sender::post_one_or_run(urma_jfs_wr_t* wr, urma_jfs_wr_t** 
 
 template <DirectKind kKind>
 urma_status_t Sender::post_one(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
-  if (!post_as_run<Reach::kWithoutCall, kKind>(*wr)) [[unlikely]]
+  if (!post_as_run<Simple::kWithoutCall, kKind>(*wr)) [[unlikely]]
     return post_rest(wr, bad_wr);
   return end_short_post<kKind>(wr, nullptr, bad_wr);
 }
@@ -112,7 +112,7 @@ urma_status_t Sender::post_run(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexce
   uint32_t taken = 0;
   queue().begin_run();
   do {
-    if (!post_simple<Reach::kWithoutCall, kKind>(*wr, &taken)) [[unlikely]]
+    if (!post_simple<Simple::kWithoutCall, kKind>(*wr, &taken)) [[unlikely]]
       break;
     wr = wr->next;
   } while (wr != nullptr && direct_kind_of(wr->opcode) == kKind);
@@ -192,29 +192,29 @@ inline bool Sender::is_simple(const urma_jfs_wr_t& wr) const {
 inline bool Sender::post_direct(const urma_jfs_wr_t& wr) {
   switch (direct_kind_of(wr.opcode)) {
     case DirectKind::kWrite:
-      return post_as_run<Reach::kAll, DirectKind::kWrite>(wr);
+      return post_as_run<Simple::kAll, DirectKind::kWrite>(wr);
     case DirectKind::kRead:
-      return post_as_run<Reach::kAll, DirectKind::kRead>(wr);
+      return post_as_run<Simple::kAll, DirectKind::kRead>(wr);
     case DirectKind::kSend:
-      if (!post_as_run<Reach::kAll, DirectKind::kSend>(wr)) return false;
+      if (!post_as_run<Simple::kAll, DirectKind::kSend>(wr)) return false;
       if (short_path()->may_be_awaited()) {
         short_path()->wake_where_awaited(wr.flag.bs.solicited_enable != 0);
       }
       return true;
     case DirectKind::kAtomic:
-      return post_as_run<Reach::kAll, DirectKind::kAtomic>(wr);
+      return post_as_run<Simple::kAll, DirectKind::kAtomic>(wr);
     case DirectKind::kWriteAtomic:
-      return post_as_run<Reach::kAll, DirectKind::kWriteAtomic>(wr);
+      return post_as_run<Simple::kAll, DirectKind::kWriteAtomic>(wr);
     default:
       return false;
   }
 }
 
-template <Sender::Reach kReach, DirectKind kKind>
+template <Sender::Simple kSimple, DirectKind kKind>
 inline bool Sender::post_as_run(const urma_jfs_wr_t& wr) {
   uint32_t taken = 0;
   queue().begin_run();
-  if (!post_simple<kReach, kKind>(wr, &taken)) [[unlikely]]
+  if (!post_simple<kSimple, kKind>(wr, &taken)) [[unlikely]]
     return false;
   end_run<kKind>(taken);
   return true;
@@ -229,14 +229,14 @@ inline void Sender::end_run(uint32_t taken) {
   }
 }
 
-template <Sender::Reach kReach, DirectKind kKind>
+template <Sender::Simple kSimple, DirectKind kKind>
 inline bool Sender::post_simple(const urma_jfs_wr_t& wr, uint32_t* taken) {
   if (!is_simple(wr)) return false;
   if constexpr (kKind == DirectKind::kSend) {
-    return send_direct<kReach>(wr, taken);
+    return send_direct<kSimple>(wr, taken);
   } else {
     constexpr uint64_t kDone = start_of_form(SendState::kDone, OpKind::kNone, true);
-    constexpr bool kFew = kReach == Reach::kWithoutCall;
+    constexpr bool kFew = kSimple == Simple::kWithoutCall;
     constexpr uint32_t kLimit = kFew ? kFewBytes : kCopyPerTurn;
     DirectAccess access;
     if (config().trans_mode == URMA_TM_UM ||
@@ -266,7 +266,7 @@ inline void Sender::fill_place(const urma_jfs_wr_t& wr, uint64_t bytes, uint64_t
   entry.path = last_path();
 }
 
-template <Sender::Reach kReach>
+template <Sender::Simple kSimple>
 inline bool Sender::send_direct(const urma_jfs_wr_t& wr, uint32_t* taken) {
   constexpr uint64_t kSignalled = start_of_form(SendState::kInFlight, OpKind::kSend, true);
   constexpr uint64_t kUnsignalled = start_of_form(SendState::kInFlight, OpKind::kSend, false);
@@ -281,12 +281,12 @@ inline bool Sender::send_direct(const urma_jfs_wr_t& wr, uint32_t* taken) {
   const MessageKind kind = immediate ? MessageKind::kSendImm : MessageKind::kSend;
   const uint8_t flags = (signalled ? kWantsAnswer : 0) | (solicited ? kSolicited : 0);
   const uint64_t value = immediate ? wr.send.imm_data : 0;
-  if (kReach != Reach::kWithoutCall && send.bytes > kMaxCopiedTwice && is_open(wr) &&
+  if (kSimple != Simple::kWithoutCall && send.bytes > kMaxCopiedTwice && is_open(wr) &&
       short_path()->prefers_reference()) {
     return false;
   }
   const bool published =
-      kReach == Reach::kWithoutCall
+      kSimple == Simple::kWithoutCall
           ? short_path()->publish_slot(kind, flags, send.data, send.bytes, value, place)
           : short_path()->publish_now(kind, flags, send.data, send.bytes, value, place);
   if (!published) return false;

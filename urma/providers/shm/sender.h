@@ -53,7 +53,7 @@ class Sender : public urma::Sender {
   bool lends_what_fits();
   // Which simple requests are executed: all, or those that take no call. A call, wherever it
   // stands, makes all others save their registers.
-  enum class Reach { kAll, kWithoutCall };
+  enum class Simple { kAll, kWithoutCall };
 
   [[gnu::always_inline]] bool is_simple(const urma_jfs_wr_t& wr) const URMA_REQUIRES(lock());
   [[gnu::always_inline]] urma_status_t post_held(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept
@@ -83,12 +83,12 @@ class Sender : public urma::Sender {
   // These return false, and have done nothing, if a request is not simple. `taken` counts those of
   // a run that have a place; they are in the queue when end_run() has counted them there.
   bool post_direct(const urma_jfs_wr_t& wr) URMA_REQUIRES(lock());
-  template <Reach, DirectKind>
+  template <Simple, DirectKind>
   [[gnu::always_inline]] bool post_as_run(const urma_jfs_wr_t& wr) URMA_REQUIRES(lock());
-  template <Reach, DirectKind>
+  template <Simple, DirectKind>
   [[gnu::always_inline]] bool post_simple(const urma_jfs_wr_t& wr, uint32_t* taken)
       URMA_REQUIRES(lock());
-  template <Reach>
+  template <Simple>
   [[gnu::always_inline]] bool send_direct(const urma_jfs_wr_t& wr, uint32_t* taken)
       URMA_REQUIRES(lock());
   // Fills the place of a request that has gone the short way.
