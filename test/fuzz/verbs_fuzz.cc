@@ -31,7 +31,7 @@ void seal(DatagramBytes* bytes) {
 }
 
 void decode_all(std::span<const uint8_t> given) {
-  Message message;
+  ControlMessage message;
   DatagramBytes bytes = {};
   std::copy_n(given.begin(), std::min(given.size(), bytes.size()), bytes.begin());
   seal(&bytes);
@@ -48,10 +48,10 @@ void decode_all(std::span<const uint8_t> given) {
 }
 
 // One of each kind, with values from the input.
-Message message_of(Bytes* in, const std::vector<urma_eid_t>& eids) {
+ControlMessage message_of(Bytes* in, const std::vector<urma_eid_t>& eids) {
   const auto eid = [&] { return eids[in->below(static_cast<uint32_t>(eids.size()))]; };
   const auto number = [&] { return in->take<uint32_t>(); };
-  Message message;
+  ControlMessage message;
   switch (in->below(11)) {
     case 0: {
       ConnectRequest connect = connect_request(number(), eid(), eid());
@@ -173,8 +173,8 @@ class Wire {
   }
   // A whole message, with the names and tickets that were heard last.
   void forge(Bytes* in) {
-    Message message = message_of(in, {parties_[0].eid, parties_[1].eid, eid_of(3)});
-    Message last;
+    ControlMessage message = message_of(in, {parties_[0].eid, parties_[1].eid, eid_of(3)});
+    ControlMessage last;
     if (!heard_.empty() && decode(heard_.back().bytes, &last) == Decoded::kMessage) {
       message.header = last.header;
     }

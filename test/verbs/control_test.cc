@@ -154,7 +154,7 @@ TEST_F(ControlTest, TransactionNumbersRevealNothingOfOtherPeers) {
   auto a = party(1, 11), b = party(2, 22), c = party(3, 33);
   std::map<NetAddress, std::vector<uint64_t>> asked;
   network_.tap = [&](const NetAddress&, const NetAddress& to, std::span<const uint8_t> bytes) {
-    Message message;
+    ControlMessage message;
     if (decode(bytes, &message) == Decoded::kMessage) {
       asked[to].push_back(message.header.transaction);
     }

@@ -12,7 +12,7 @@
 namespace urma::verbs {
 namespace {
 
-std::vector<Message> all_messages() {
+std::vector<ControlMessage> all_messages() {
   const urma_eid_t eid = eid_of(1);
   const Header asking = {1, 2, {3, 4}, 9, 8};
   const Header answering = {1, 2, {}, 9, 0};
@@ -43,9 +43,9 @@ std::vector<Message> all_messages() {
 }
 
 TEST(Messages, RoundTrip) {
-  for (const Message& message : all_messages()) {
+  for (const ControlMessage& message : all_messages()) {
     const DatagramBytes bytes = encode(message);
-    Message decoded;
+    ControlMessage decoded;
     ASSERT_EQ(decode(bytes, &decoded), Decoded::kMessage) << message.body.index();
     EXPECT_EQ(decoded.body.index(), message.body.index());
     EXPECT_EQ(encode(decoded), bytes);  // every field is in the bytes
@@ -53,9 +53,9 @@ TEST(Messages, RoundTrip) {
 }
 
 TEST(Messages, EachChangedBitAndLengthIsDetected) {
-  for (const Message& message : all_messages()) {
+  for (const ControlMessage& message : all_messages()) {
     const DatagramBytes bytes = encode(message);
-    Message decoded;
+    ControlMessage decoded;
     for (size_t bit = 0; bit < kDatagramBytes * 8; ++bit) {
       DatagramBytes changed = bytes;
       changed[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
@@ -72,18 +72,18 @@ TEST(Messages, EachChangedBitAndLengthIsDetected) {
 
 // With a valid checksum, which anyone can compute.
 TEST(Messages, ValuesOutOfRangeAreRefused) {
-  const auto refused = [](const Message& message) {
-    Message decoded;
+  const auto refused = [](const ControlMessage& message) {
+    ControlMessage decoded;
     return decode(encode(message), &decoded) == Decoded::kMalformed;
   };
   const auto all = all_messages();
   const auto changed = [&](size_t index, const auto& change) {
-    Message message = all[index];
+    ControlMessage message = all[index];
     change(message);
     return message;
   };
   const auto connect = [&](const auto& change) {
-    return changed(0, [&](Message& message) {
+    return changed(0, [&](ControlMessage& message) {
       change(std::get<ConnectRequest>(std::get<Request>(message.body)));
     });
   };
@@ -128,7 +128,7 @@ TEST(Messages, ValuesOutOfRangeAreRefused) {
 }
 
 TEST(Messages, ReturnedRequestsAreKnown) {
-  for (const Message& message : all_messages()) {
+  for (const ControlMessage& message : all_messages()) {
     const DatagramBytes bytes = encode(message);
     const auto returned = decode_returned(std::span(bytes).first(64));
     ASSERT_EQ(returned.has_value(), std::holds_alternative<Request>(message.body));
@@ -147,7 +147,7 @@ TEST(Messages, GarbageIsDecodedWithoutHarm) {
     for (uint64_t changes = random() % 4; changes > 0; --changes) {
       bytes[random() % 20] = static_cast<uint8_t>(random());
     }
-    Message message;
+    ControlMessage message;
     decode(bytes, &message);
     decode_returned(bytes);
   }

@@ -203,7 +203,7 @@ void Control::on_ready(DatagramSocket* socket) {
       watch_.on_refused(other, returned->transaction);
       continue;
     }
-    Message message;
+    ControlMessage message;
     const Decoded decoded = decode(bytes, &message);
     if (decoded == Decoded::kMessage) {
       on_message(socket, other, message);
@@ -217,7 +217,8 @@ void Control::on_ready(DatagramSocket* socket) {
   }
 }
 
-void Control::on_message(DatagramSocket* socket, const NetAddress& from, const Message& message) {
+void Control::on_message(DatagramSocket* socket, const NetAddress& from,
+                         const ControlMessage& message) {
   if (!from.is_unicast() || from.port == 0) return;
   const Header& header = message.header;
   if (const auto* request = std::get_if<Request>(&message.body)) {

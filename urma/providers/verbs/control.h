@@ -117,7 +117,7 @@ class Control {
   void finish(RequestId id, const Reply& reply, const PeerRef& owner);
 
   void on_ready(DatagramSocket* socket);
-  void on_message(DatagramSocket* socket, const NetAddress& from, const Message& message);
+  void on_message(DatagramSocket* socket, const NetAddress& from, const ControlMessage& message);
   void on_request(DatagramSocket* socket, const NetAddress& from, const Header& header,
                   const Request& request);
   void serve(const NetAddress& from, const Header& header, const Request& request);

@@ -276,7 +276,7 @@ void DatagramPath::completed(uint32_t /*mark*/, ibv_wc_status status) {
   sender_->give_credits(1);
   if (sender_->datagrams().completed(status)) [[likely]] {
     const bool flushed = status == IBV_WC_WR_FLUSH_ERR;
-    return end_first(flushed ? URMA_CR_LOC_OPERATION_ERR : status_of(status, first()->kind));
+    return end_first(flushed ? URMA_CR_LOC_OPERATION_ERR : request_status(status, first()->kind));
   }
   if (++flushed_ != under_way_) return;
   flushed_ = 0;

@@ -294,7 +294,7 @@ bool right_header(const Header& header, bool is_request, bool is_challenge) {
 }
 
 // The empty body that the type stands for.
-bool body_of_type(const Prefix& prefix, Message* message) {
+bool body_of_type(const Prefix& prefix, ControlMessage* message) {
   if (prefix.type == kChallengeType) {
     message->body = Challenge();
     return prefix.answer == Answer::kAccepted;
@@ -312,7 +312,7 @@ bool body_of_type(const Prefix& prefix, Message* message) {
   return prefix.answer == Answer::kAccepted || reply.body.index() == 0;
 }
 
-uint8_t type_of(const Message& message) {
+uint8_t type_of(const ControlMessage& message) {
   if (const auto* request = std::get_if<Request>(&message.body)) {
     return static_cast<uint8_t>(request->index() + 1);
   }
@@ -323,7 +323,7 @@ uint8_t type_of(const Message& message) {
 }
 
 template <typename Archive>
-void body_fields(Archive& archive, Message& message) {
+void body_fields(Archive& archive, ControlMessage& message) {
   const auto visit = [&](auto& alternative) { fields(archive, alternative); };
   if (auto* request = std::get_if<Request>(&message.body)) {
     std::visit(visit, *request);
@@ -334,10 +334,10 @@ void body_fields(Archive& archive, Message& message) {
 
 }  // namespace
 
-DatagramBytes encode(const Message& message) {
+DatagramBytes encode(const ControlMessage& message) {
   DatagramBytes bytes = {};
   Writer writer(bytes);
-  Message copy = message;
+  ControlMessage copy = message;
   Prefix prefix;
   prefix.type = type_of(message);
   if (const auto* reply = std::get_if<Reply>(&message.body)) prefix.answer = reply->answer;
@@ -349,7 +349,7 @@ DatagramBytes encode(const Message& message) {
   return bytes;
 }
 
-Decoded decode(std::span<const uint8_t> bytes, Message* message) {
+Decoded decode(std::span<const uint8_t> bytes, ControlMessage* message) {
   if (bytes.size() < kHeaderBytes) return Decoded::kMalformed;
   Reader reader(bytes);
   Prefix prefix;

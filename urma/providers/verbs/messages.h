@@ -164,7 +164,7 @@ struct Header {
 // Instead of a reply: ask again with this ticket.
 struct Challenge {};
 
-struct Message {
+struct ControlMessage {
   Header header;
   std::variant<Request, Reply, Challenge> body;
 };
@@ -173,12 +173,12 @@ struct Message {
 inline constexpr size_t kDatagramBytes = 256;
 using DatagramBytes = std::array<uint8_t, kDatagramBytes>;
 
-DatagramBytes encode(const Message& message);
+DatagramBytes encode(const ControlMessage& message);
 
 enum class Decoded { kMessage, kMalformed, kOtherVersion };
 // Checks everything that needs no further context: each length, enum, flag and range, and that all
 // unused bytes are 0.
-Decoded decode(std::span<const uint8_t> bytes, Message* message);
+Decoded decode(std::span<const uint8_t> bytes, ControlMessage* message);
 // From the first bytes of a request that came back: its sender and transaction. Nothing if they are
 // too few, or not those of a request.
 struct Returned {

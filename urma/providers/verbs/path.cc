@@ -33,7 +33,7 @@ constexpr uint64_t kCountPatienceNs = 500'000'000;
 
 }  // namespace
 
-urma_cr_status_t status_of(ibv_wc_status status, OpKind kind) {
+urma_cr_status_t request_status(ibv_wc_status status, OpKind kind) {
   switch (status) {
     case IBV_WC_SUCCESS:
       return URMA_CR_SUCCESS;
@@ -165,7 +165,7 @@ void Path::failed(uint64_t at, ibv_wc_status status) {
   if (status == IBV_WC_REM_OP_ERR && entry->kind == OpKind::kSend) {
     return ask_for_fault(sender_->resources(), connection_);
   }
-  end_first(status_of(status, entry->kind));
+  end_first(request_status(status, entry->kind));
 }
 
 void Path::warn_unanswered() const {

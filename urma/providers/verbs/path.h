@@ -17,7 +17,7 @@
 namespace urma::verbs {
 
 // The status of a request that the device completes with this one.
-urma_cr_status_t status_of(ibv_wc_status status, OpKind kind);
+urma_cr_status_t request_status(ibv_wc_status status, OpKind kind);
 
 // Whether a request is a message, which waits for a receive of the program at the peer.
 inline bool takes_receive(const SendEntry& entry) { return receives_for(entry.kind) != 0; }

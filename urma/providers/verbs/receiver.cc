@@ -18,7 +18,7 @@ namespace {
 // requires, not the post.
 constexpr uint32_t kNoKey = UINT32_MAX;
 
-urma_cr_status_t status_of(ibv_wc_status status) {
+urma_cr_status_t receive_status(ibv_wc_status status) {
   switch (status) {
     case IBV_WC_SUCCESS:
       return URMA_CR_SUCCESS;
@@ -347,7 +347,7 @@ void Receiver::fill_common(Incoming* incoming) {
 void Receiver::fill_record(const ibv_wc& completion, const Incoming& incoming, PostedReceive* place,
                            const DatagramHeader& header, urma_cr_t* record) {
   *record = incoming.record;
-  record->status = status_of(completion.status);
+  record->status = receive_status(completion.status);
   // Soft-RoCE only reports that it could not use the receive.
   if (completion.status == IBV_WC_LOC_QP_OP_ERR && memory_stands(place)) [[unlikely]]
     record->status = URMA_CR_LOC_LEN_ERR;

@@ -12,7 +12,7 @@
 namespace urma::verbs {
 namespace {
 
-constexpr bool is_atomic(urma_opcode_t opcode) {
+constexpr bool is_atomic_opcode(urma_opcode_t opcode) {
   return opcode == URMA_OPC_CAS || opcode == URMA_OPC_FADD;
 }
 
@@ -27,7 +27,7 @@ template <urma_opcode_t kOpcode>
   if constexpr (kOpcode == URMA_OPC_SEND) {
     *view = {wr.send.src.sge, nullptr};
     return wr.send.src.num_sge == 1 && view->local != nullptr;
-  } else if constexpr (is_atomic(kOpcode)) {
+  } else if constexpr (is_atomic_opcode(kOpcode)) {
     *view = {wr.cas.src, wr.cas.dst};
     return view->local != nullptr && view->remote != nullptr &&
            view->local->len == sizeof(uint64_t) && view->remote->addr % sizeof(uint64_t) == 0;
@@ -40,13 +40,13 @@ template <urma_opcode_t kOpcode>
 }
 
 constexpr OpKind kind_as(urma_opcode_t opcode) {
-  if (is_atomic(opcode)) return OpKind::kAtomic;
+  if (is_atomic_opcode(opcode)) return OpKind::kAtomic;
   if (opcode == URMA_OPC_SEND) return OpKind::kSend;
   return opcode == URMA_OPC_READ ? OpKind::kRead : OpKind::kWrite;
 }
 
 constexpr uint32_t rights_of(urma_opcode_t opcode, uint32_t atomic_right) {
-  if (is_atomic(opcode)) return atomic_right;
+  if (is_atomic_opcode(opcode)) return atomic_right;
   return opcode == URMA_OPC_READ ? URMA_ACCESS_READ : URMA_ACCESS_WRITE;
 }
 
@@ -148,7 +148,7 @@ template <urma_opcode_t kOpcode, typename Flags>
   SendEntry* entry;
   // Writing to a free place is harmless.
   if (flags.is_inline) {
-    constexpr bool kNever = kOpcode == URMA_OPC_READ || is_atomic(kOpcode);
+    constexpr bool kNever = kOpcode == URMA_OPC_READ || is_atomic_opcode(kOpcode);
     if (kNever || !lies_within(bytes, queue().limits().max_inline)) return nullptr;
     entry = queue().reserve_known();
     char* copy = SendQueue::inline_data(entry);
@@ -157,7 +157,8 @@ template <urma_opcode_t kOpcode, typename Flags>
     uint32_t lkey;
     const Segment* segment = resources_.keys->own_segment(*view.local, bytes, &lkey);
     if (segment == nullptr) return nullptr;
-    if (!is_atomic(kOpcode) && !lies_within(bytes, queue().limits().max_message)) return nullptr;
+    if (!is_atomic_opcode(kOpcode) && !lies_within(bytes, queue().limits().max_message))
+      return nullptr;
     entry = queue().reserve_known();
     // For the next connection, if this one breaks.
     auto* kept = reinterpret_cast<LocalPiece*>(entry + 1);
@@ -177,7 +178,7 @@ template <urma_opcode_t kOpcode, typename Flags>
     const uint64_t remote_addr = view.remote->addr;
     region->add_ref();
     entry->remote_addr = remote_addr;
-    if constexpr (is_atomic(kOpcode)) {
+    if constexpr (is_atomic_opcode(kOpcode)) {
       entry->operand[0] = request->wr.atomic.compare_add = wr.cas.cmp_data;
       if (kOpcode == URMA_OPC_CAS) {
         entry->operand[2] = request->wr.atomic.swap = wr.cas.swap_data;
