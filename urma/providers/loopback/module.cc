@@ -55,7 +55,7 @@ class Provider {
   const std::span<const urma_eid_t> eids_ = host()->runtime()->eids();
   const urma_device_attr_t attr_ =
       software_device(kDeviceName, static_cast<uint32_t>(eids_.size()));
-  LoopbackWire wire_;
+  Wire wire_;
   WireTransport engine_{*host(), &wire_, kMaxSoftwareMessage};
   DeviceEvents events_;
   Mishaps mishaps_{kDeviceName, &engine_, host()->registry, &events_};

@@ -141,7 +141,7 @@ void Pipe::wake() {
   if (sender_jfc_ != nullptr) engine_->arrived(*sender_jfc_);
 }
 
-std::optional<Answer> LoopbackWay::opened(uint32_t* members) {
+std::optional<Answer> Way::opened(uint32_t* members) {
   if (!asked_) {
     engine_->service().post([engine = engine_, pipe = pipe_, request = request_] {
       uint32_t count = 0;
@@ -154,25 +154,25 @@ std::optional<Answer> LoopbackWay::opened(uint32_t* members) {
   return pipe_->answer(members);
 }
 
-bool LoopbackWay::access(const WireGrant& grant, const WireAccess& access, uint32_t cookie) {
+bool Way::access(const WireGrant& grant, const WireAccess& access, uint32_t cookie) {
   WireReport report = {cookie, URMA_CR_SUCCESS, {}};
   report.status = engine_->execute(*grants_, grant.segment.ref, access, &report.bytes);
   pipe_->report(std::move(report));
   return true;
 }
 
-void LoopbackWay::end(bool gone) {
+void Way::end(bool gone) {
   pipe_->end_sending(gone, asked_);
   engine_->take_over();
 }
 
-void LoopbackWire::start(WireEngine* engine) {
+void Wire::start(WireEngine* engine) {
   engine_ = engine;
   self_ = std::make_shared<Self>(engine);
 }
 
-void LoopbackWire::ask_grant(const GrantRequest& request,
-                             std::function<void(Answer, const WireGrant&)> answered) {
+void Wire::ask_grant(const GrantRequest& request,
+                     std::function<void(Answer, const WireGrant&)> answered) {
   WireGrant given = {{}, self_};
   const Answer answer = engine_->grant(request, "this process", &grants_, &given.segment);
   answered(answer, given);

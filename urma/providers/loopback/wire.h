@@ -67,15 +67,15 @@ class Pipe final : public WireIncoming {
   uint8_t closed_with_ URMA_GUARDED_BY(mutex_) = URMA_CR_SUCCESS;
 };
 
-class LoopbackWay final : public Way {
+class Way final : public urma::Way {
  public:
-  LoopbackWay(WireEngine* engine, const PeerGrants* grants, const WayRequest& request,
-              const CompletionQueue& jfc)
+  Way(WireEngine* engine, const PeerGrants* grants, const WayRequest& request,
+      const CompletionQueue& jfc)
       : engine_(engine),
         grants_(grants),
         request_(request),
         pipe_(std::make_shared<Pipe>(engine, &jfc)) {}
-  ~LoopbackWay() override { end(/*gone=*/true); }
+  ~Way() override { end(/*gone=*/true); }
 
   std::optional<Answer> opened(uint32_t* members) override;
   bool send(const Outgoing& message, uint32_t cookie) override {
@@ -96,12 +96,13 @@ class LoopbackWay final : public Way {
   bool asked_ = false;
 };
 
-class LoopbackWire final : public Wire {
+class Wire final : public urma::Wire {
  public:
   void start(WireEngine* engine) override;
   void stop() override {}
-  std::unique_ptr<Way> make_way(const WayRequest& request, const CompletionQueue& jfc) override {
-    return std::make_unique<LoopbackWay>(engine_, &grants_, request, jfc);
+  std::unique_ptr<urma::Way> make_way(const WayRequest& request,
+                                      const CompletionQueue& jfc) override {
+    return std::make_unique<Way>(engine_, &grants_, request, jfc);
   }
   void probe(const ProbeTarget& target, std::function<void(Answer)> answered) override {
     answered(engine_->judge(target));
