@@ -155,7 +155,7 @@ FAULTS = [
     # States, groups and peers.
     (
         "marker_comes_twice",
-        "jetty/sender_states.cc",
+        "jetty/sender.cc",
         "if (queue_.state() == state) return;",
         "",
         [LIFE, MODEL],
