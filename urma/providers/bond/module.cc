@@ -95,11 +95,11 @@ class Bond {
   const urma_eid_t eid_ = own_eid();
   const urma_device_attr_t attr_ = make_attr();
   const PortRange ports_ = tcp::port_range(*host()->settings);
-  tcp::TcpWire wire_{{eid_},
-                     network_.eids(),
-                     ports_,
-                     host()->runtime()->nonce(),
-                     tcp::timeout_ms(*host()->settings)};
+  tcp::Wire wire_{{eid_},
+                  network_.eids(),
+                  ports_,
+                  host()->runtime()->nonce(),
+                  tcp::timeout_ms(*host()->settings)};
   Ids ids_{host()->runtime(), eid_, has_network() ? &wire_.port_names() : nullptr};
   bool started_ = false;  // on the service thread
   shm::ProcessVmCopy copy_;

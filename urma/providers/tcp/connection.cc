@@ -46,7 +46,7 @@ TargetBody body_of(const ProbeTarget& target) {
 
 }  // namespace
 
-Connection::Connection(TcpWire* wire, uint64_t number, std::unique_ptr<Stream> stream, bool began)
+Connection::Connection(Wire* wire, uint64_t number, std::unique_ptr<Stream> stream, bool began)
     : wire_(wire),
       number_(number),
       began_(began),

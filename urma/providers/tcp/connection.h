@@ -33,19 +33,19 @@
 
 namespace urma::tcp {
 
-class TcpWire;
+class Wire;
 
 class Connection final : public WireOwner, public std::enable_shared_from_this<Connection> {
  public:
   using OnAnswer = std::function<void(Answer, const AnswerBody&)>;
 
   // `began`: this process started it.
-  Connection(TcpWire* wire, uint64_t number, std::unique_ptr<Stream> stream, bool began);
+  Connection(Wire* wire, uint64_t number, std::unique_ptr<Stream> stream, bool began);
 
   uint64_t number() const { return number_; }
   bool began() const { return began_; }
   WireEngine& engine() const;
-  TcpWire& wire() const { return *wire_; }
+  Wire& wire() const { return *wire_; }
   const std::string& who() const { return who_; }
 
   // Service thread.
@@ -229,7 +229,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   void lose_stream(const std::string& why) URMA_REQUIRES(mutex_);
   void lose() URMA_REQUIRES(mutex_);
 
-  TcpWire* const wire_;
+  Wire* const wire_;
   const uint64_t number_;
   const bool began_;
   const int fd_;

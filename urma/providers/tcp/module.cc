@@ -63,8 +63,8 @@ class Network {
  private:
   Device& device_;
   const PortRange ports_ = port_range(*host()->settings);
-  TcpWire wire_{device_.eids(), device_.eids(), ports_, host()->runtime()->nonce(),
-                timeout_ms(*host()->settings)};
+  Wire wire_{device_.eids(), device_.eids(), ports_, host()->runtime()->nonce(),
+             timeout_ms(*host()->settings)};
   WireTransport engine_{*host(), &wire_, kMaxTransfer};
   DeviceEvents events_;
   Mishaps mishaps_{kDeviceName, &engine_, host()->registry, &events_};

@@ -236,22 +236,22 @@ bool SendingEnd::awaits_answer() const {
 // A way of the engine
 // -------------------------------------------------------------------------------------------------
 
-TcpWay::TcpWay(TcpWire* wire, const WayRequest& request, const CompletionQueue& jfc)
+Way::Way(Wire* wire, const WayRequest& request, const CompletionQueue& jfc)
     : wire_(wire), request_(request), end_(std::make_shared<SendingEnd>(&wire->engine(), &jfc)) {}
 
-TcpWay::~TcpWay() {
+Way::~Way() {
   close();
   end_->forget_queue();
 }
 
-std::optional<Answer> TcpWay::opened(uint32_t* members) {
+std::optional<Answer> Way::opened(uint32_t* members) {
   if (!std::exchange(asked_, true)) wire_->open_way(request_, end_);
   return end_->answer(members);
 }
 
 // Process what the peer has said first, unless a poll just did: it may be gone, and a process that
 // took its place must get the request.
-bool TcpWay::use(const std::shared_ptr<Connection>& connection) {
+bool Way::use(const std::shared_ptr<Connection>& connection) {
   wire_->posted();
   if (!wire_->spinning()) connection->progress(/*to_end=*/true);
   if (used_ != connection) {
@@ -263,7 +263,7 @@ bool TcpWay::use(const std::shared_ptr<Connection>& connection) {
   return !connection->gone();
 }
 
-bool TcpWay::send(const Outgoing& message, uint32_t cookie) {
+bool Way::send(const Outgoing& message, uint32_t cookie) {
   if (end_->has_accesses_elsewhere()) return false;
   if (connection_ == nullptr) connection_ = end_->connection();
   // A message that has begun ends with its connection.
@@ -271,21 +271,21 @@ bool TcpWay::send(const Outgoing& message, uint32_t cookie) {
   return usable && connection_->send(end_.get(), message, cookie);
 }
 
-bool TcpWay::access(const WireGrant& grant, const WireAccess& access, uint32_t cookie) {
+bool Way::access(const WireGrant& grant, const WireAccess& access, uint32_t cookie) {
   const auto owner = std::static_pointer_cast<const Connection>(grant.owner);
   const auto connection = std::const_pointer_cast<Connection>(owner);
   return use(connection) && connection->access(end_, grant.segment.ref, access, cookie);
 }
 
-void TcpWay::push() {
+void Way::push() {
   if (used_ != nullptr) used_->push(/*answers=*/true);
 }
 
-void TcpWay::let_go() {
+void Way::let_go() {
   if (used_ != nullptr) used_->let_go();
 }
 
-void TcpWay::close() {
+void Way::close() {
   let_go();
   if (end_->close()) end_->connection()->close_way(end_->way());
   push();

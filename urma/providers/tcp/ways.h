@@ -26,7 +26,7 @@
 namespace urma::tcp {
 
 class Connection;
-class TcpWire;
+class Wire;
 
 // What a send queue has sent by one way, and what its connections report about that.
 class SendingEnd {
@@ -119,10 +119,10 @@ class SendingEnd {
   urma_cr_status_t closed_with_ URMA_GUARDED_BY(mutex_) = URMA_CR_WR_FLUSH_ERR;
 };
 
-class TcpWay final : public Way {
+class Way final : public urma::Way {
  public:
-  TcpWay(TcpWire* wire, const WayRequest& request, const CompletionQueue& jfc);
-  ~TcpWay() override;
+  Way(Wire* wire, const WayRequest& request, const CompletionQueue& jfc);
+  ~Way() override;
 
   std::optional<Answer> opened(uint32_t* members) override;
   bool send(const Outgoing& message, uint32_t cookie) override;
@@ -139,7 +139,7 @@ class TcpWay final : public Way {
   // False if it can take nothing any more.
   bool use(const std::shared_ptr<Connection>& connection);
 
-  TcpWire* const wire_;
+  Wire* const wire_;
   const WayRequest request_;
   const std::shared_ptr<SendingEnd> end_;
   std::shared_ptr<Connection> connection_;  // of the target, once a message has been sent

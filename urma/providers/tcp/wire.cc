@@ -67,8 +67,8 @@ void once(std::atomic<bool>* flag, const Begin& begin) {
 
 }  // namespace
 
-TcpWire::TcpWire(std::vector<urma_eid_t> eids, std::vector<urma_eid_t> addresses,
-                 const PortRange& ports, uint64_t random, uint64_t timeout_ms)
+Wire::Wire(std::vector<urma_eid_t> eids, std::vector<urma_eid_t> addresses, const PortRange& ports,
+           uint64_t random, uint64_t timeout_ms)
     : timeout_ns_(timeout_ms * 1'000'000),
       addresses_(std::move(addresses)),
       names_(std::move(eids), ports, random),
@@ -77,7 +77,7 @@ TcpWire::TcpWire(std::vector<urma_eid_t> eids, std::vector<urma_eid_t> addresses
   if (!sockets_.valid()) fail_errno(URMA_ENOMEM, "making an epoll descriptor");
 }
 
-void TcpWire::start(WireEngine* engine) {
+void Wire::start(WireEngine* engine) {
   engine_ = engine;
   watches_.emplace(&service(), [this](IdKind kind, const urma_eid_t& eid, uint32_t id,
                                       PeerWatches::OnFound found) {
@@ -87,7 +87,7 @@ void TcpWire::start(WireEngine* engine) {
   });
 }
 
-void TcpWire::open(const std::function<std::unique_ptr<Carrier>()>& make) {
+void Wire::open(const std::function<std::unique_ptr<Carrier>()>& make) {
   service().run([&] {
     if (carrier_ != nullptr || stopped_) return;
     std::unique_ptr<Carrier> carrier = make();
@@ -103,7 +103,7 @@ void TcpWire::open(const std::function<std::unique_ptr<Carrier>()>& make) {
   });
 }
 
-void TcpWire::stop() {
+void Wire::stop() {
   stopped_ = true;
   watches_->stop();
   if (carrier_ == nullptr) return;
@@ -130,7 +130,7 @@ void TcpWire::stop() {
 // Connections
 // -------------------------------------------------------------------------------------------------
 
-std::vector<TcpWire::Ref> TcpWire::all() {
+std::vector<Wire::Ref> Wire::all() {
   const MutexLock lock(list_mutex_);
   std::vector<Ref> connections;
   connections.reserve(open_.size());
@@ -138,7 +138,7 @@ std::vector<TcpWire::Ref> TcpWire::all() {
   return connections;
 }
 
-TcpWire::Ref TcpWire::add(std::unique_ptr<Stream> stream, bool began) {
+Wire::Ref Wire::add(std::unique_ptr<Stream> stream, bool began) {
   auto connection = std::make_shared<Connection>(this, ++last_number_, std::move(stream), began);
   greetings_[connection->number()] = {connection, {}};
   try {
@@ -152,13 +152,13 @@ TcpWire::Ref TcpWire::add(std::unique_ptr<Stream> stream, bool began) {
   return connection;
 }
 
-void TcpWire::accept() {
+void Wire::accept() {
   guarded(URMA_LOG_SITE, [&] {
     while (std::unique_ptr<Stream> stream = carrier_->accept()) add(std::move(stream), false);
   });
 }
 
-void TcpWire::reach(const Address& to, std::function<void(const Ref&)> told) {
+void Wire::reach(const Address& to, std::function<void(const Ref&)> told) {
   const auto known = by_address_.find(key_of(to));
   if (known != by_address_.end()) {
     const auto greeting = greetings_.find(known->second->number());
@@ -185,7 +185,7 @@ void TcpWire::reach(const Address& to, std::function<void(const Ref&)> told) {
 
 // For a moment, nobody connects there: requests that wait behind one that had no answer in time end
 // with it, not each after a timeout of its own. The same goes for where its process listens too.
-void TcpWire::was_silent(const At& there) {
+void Wire::was_silent(const At& there) {
   std::vector<At> all = {there};
   const auto known = silences_.find(there);
   const auto process = known != silences_.end() ? known->second.process : Process();
@@ -195,7 +195,7 @@ void TcpWire::was_silent(const At& there) {
   was_silent(all, process);
 }
 
-void TcpWire::was_silent(const std::vector<At>& all, const Process& process) {
+void Wire::was_silent(const std::vector<At>& all, const Process& process) {
   const uint64_t now = monotonic_ns();
   std::erase_if(silences_, [&](const auto& entry) {
     return now - entry.second.since_ns > kSilencesKept * timeout_ns_;
@@ -203,12 +203,12 @@ void TcpWire::was_silent(const std::vector<At>& all, const Process& process) {
   for (const At& at : all) silences_[at] = {now, now + timeout_ns_ / kBeatsPerTimeout, process};
 }
 
-bool TcpWire::is_silent(const Address& there) const {
+bool Wire::is_silent(const Address& there) const {
   const auto found = silences_.find(key_of(there));
   return found != silences_.end() && monotonic_ns() < found->second.until_ns;
 }
 
-bool TcpWire::has_greeted(const At& there) const {
+bool Wire::has_greeted(const At& there) const {
   const auto known = by_address_.find(there);
   if (known == by_address_.end()) return false;
   const auto greeting = greetings_.find(known->second->number());
@@ -216,14 +216,14 @@ bool TcpWire::has_greeted(const At& there) const {
 }
 
 // The process is there, whatever it or another one at its address was before.
-void TcpWire::lives(const Ref& connection) {
+void Wire::lives(const Ref& connection) {
   const Process process = process_of(connection->peer());
   std::erase_if(silences_, [&](const auto& entry) {
     return entry.first == process.second || entry.second.process == process;
   });
 }
 
-void TcpWire::greet(const Ref& connection) {
+void Wire::greet(const Ref& connection) {
   std::string why;
   const StreamState state = connection->greet(&why);
   if (state == StreamState::kGreeting) {
@@ -251,7 +251,7 @@ void TcpWire::greet(const Ref& connection) {
 // The side that started it keeps it, unless there is one to the same process already. Of two that
 // start one at once, that of the process with the greater number is kept: the other process awaits
 // an answer before it uses its own.
-void TcpWire::opened(const Ref& connection) {
+void Wire::opened(const Ref& connection) {
   lives(connection);
   if (!connection->began()) {
     end_greeting(connection, connection);
@@ -269,7 +269,7 @@ void TcpWire::opened(const Ref& connection) {
 
 // The connection to this process, or one that awaits its answer: at most one may, as the peer could
 // agree to either of two. NULL if there is none.
-TcpWire::Ref TcpWire::first_to(const Process& process) {
+Wire::Ref Wire::first_to(const Process& process) {
   const auto known = by_process_.find(process);
   if (known != by_process_.end() && !known->second->gone()) return known->second;
   for (const auto& [number, greeting] : greetings_) {
@@ -281,7 +281,7 @@ TcpWire::Ref TcpWire::first_to(const Process& process) {
 }
 
 // Those that wait for `connection` wait for `first` now, or have it.
-void TcpWire::join(const Ref& connection, const Ref& first) {
+void Wire::join(const Ref& connection, const Ref& first) {
   for (auto& [address, leads_to] : by_address_) {
     if (leads_to == connection) leads_to = first;
   }
@@ -296,13 +296,13 @@ void TcpWire::join(const Ref& connection, const Ref& first) {
   connection->end("");
 }
 
-void TcpWire::end_greeting(const Ref& connection, const Ref& kept) {
+void Wire::end_greeting(const Ref& connection, const Ref& kept) {
   auto greeting = greetings_.extract(connection->number());
   if (greeting.empty()) return;
   for (const auto& told : greeting.mapped().told) told(kept);
 }
 
-void TcpWire::use(const Ref& connection) {
+void Wire::use(const Ref& connection) {
   epoll_event event = {};
   event.events = connection->wants_room() ? EPOLLIN | EPOLLOUT : EPOLLIN;
   event.data.u64 = connection->number();
@@ -322,13 +322,13 @@ void TcpWire::use(const Ref& connection) {
   for (const Ref& each : all()) each->push(/*answers=*/false);
 }
 
-void TcpWire::kept(const Ref& connection) {
+void Wire::kept(const Ref& connection) {
   service().post([this, connection] {
     if (!stopped_ && !connection->gone()) decide(connection);
   });
 }
 
-void TcpWire::decide(const Ref& connection) {
+void Wire::decide(const Ref& connection) {
   const Process process = process_of(connection->peer());
   if (connection->began()) return agree(connection);
   const auto found = by_process_.find(process);
@@ -346,7 +346,7 @@ void TcpWire::decide(const Ref& connection) {
 }
 
 // This is the one to its process: those that awaited an answer go.
-void TcpWire::agree(const Ref& connection) {
+void Wire::agree(const Ref& connection) {
   const Process process = process_of(connection->peer());
   by_process_[process] = connection;
   std::vector<Ref> others;
@@ -362,22 +362,22 @@ void TcpWire::agree(const Ref& connection) {
   end_greeting(connection, connection);
 }
 
-void TcpWire::watch(const Connection& connection, bool wants_room) {
+void Wire::watch(const Connection& connection, bool wants_room) {
   epoll_event event = {};
   event.events = wants_room ? EPOLLIN | EPOLLOUT : EPOLLIN;
   event.data.u64 = connection.number();
   ::epoll_ctl(sockets_.get(), EPOLL_CTL_MOD, connection.fd(), &event);
 }
 
-void TcpWire::leave(const Connection& connection) {
+void Wire::leave(const Connection& connection) {
   ::epoll_ctl(sockets_.get(), EPOLL_CTL_DEL, connection.fd(), nullptr);
 }
 
-void TcpWire::lost(const Ref& connection) {
+void Wire::lost(const Ref& connection) {
   service().post([this, connection] { forget(connection); });
 }
 
-void TcpWire::forget(const Ref& connection) {
+void Wire::forget(const Ref& connection) {
   bool was_open = false;
   {
     const MutexLock lock(list_mutex_);
@@ -400,7 +400,7 @@ void TcpWire::forget(const Ref& connection) {
   engine_->take_over();
 }
 
-void TcpWire::forget_addresses(const Ref& connection, bool was_open) {
+void Wire::forget_addresses(const Ref& connection, bool was_open) {
   std::vector<At> all;
   std::erase_if(by_address_, [&](const auto& entry) {
     if (entry.second != connection) return false;
@@ -413,7 +413,7 @@ void TcpWire::forget_addresses(const Ref& connection, bool was_open) {
   if (was_open && ended) was_silent(all, process_of(connection->peer()));
 }
 
-void TcpWire::list_connections(size_t most, std::vector<urma_ext_connection_t>* connections) const {
+void Wire::list_connections(size_t most, std::vector<urma_ext_connection_t>* connections) const {
   service().run([&] {
     if (carrier_ == nullptr || stopped_) return;
     std::vector<urma_ext_connection_t> listed;
@@ -441,7 +441,7 @@ void TcpWire::list_connections(size_t most, std::vector<urma_ext_connection_t>* 
   });
 }
 
-void TcpWire::unregistered(SegmentRef segment) {
+void Wire::unregistered(SegmentRef segment) {
   for (const Ref& connection : all()) connection->tell_unregistered(segment);
 }
 
@@ -449,14 +449,14 @@ void TcpWire::unregistered(SegmentRef segment) {
 // Who progresses the connections
 // -------------------------------------------------------------------------------------------------
 
-bool TcpWire::progress() {
+bool Wire::progress() {
   // Relaxed: a new connection is the service thread's until a poll sees it.
   if (open_count_.load(std::memory_order_relaxed) == 0) return false;
   return progress_open();
 }
 
 // Apart, so that a poll without connections saves no registers.
-[[gnu::noinline]] bool TcpWire::progress_open() {
+[[gnu::noinline]] bool Wire::progress_open() {
   if (service().on_thread()) return false;
   // Relaxed: any change of the numbers suffices.
   polls_.fetch_add(1, std::memory_order_relaxed);
@@ -481,13 +481,13 @@ bool TcpWire::progress() {
   return moved;
 }
 
-void TcpWire::add_debtor(const Ref& connection) {
+void Wire::add_debtor(const Ref& connection) {
   const MutexLock lock(debtors_mutex_);
   debtors_.push_back(connection);
   has_debtors_.store(true);
 }
 
-void TcpWire::push_debtors() {
+void Wire::push_debtors() {
   for (;;) {
     Ref debtor;
     {
@@ -501,14 +501,14 @@ void TcpWire::push_debtors() {
   }
 }
 
-void TcpWire::asleep() {
+void Wire::asleep() {
   polls_in_a_row_.store(0, std::memory_order_relaxed);
   if (!spinning()) return;
   post([this] { stop_spinning(); });
 }
 
 // On the service thread: nobody polls.
-void TcpWire::serve() {
+void Wire::serve() {
   epoll_event events[kEventsPerTurn];
   const int count = ::epoll_wait(sockets_.get(), events, kEventsPerTurn, 0);
   for (int i = 0; i < count; ++i) {
@@ -522,7 +522,7 @@ void TcpWire::serve() {
   }
 }
 
-void TcpWire::begin_spinning() {
+void Wire::begin_spinning() {
   // Without a network there are no sockets to look at.
   if (carrier_ == nullptr || spinning_.exchange(true)) return;
   service().rewatch(sockets_.get(), 0);
@@ -531,7 +531,7 @@ void TcpWire::begin_spinning() {
   tick_timer_ = service().after(kTickNs, [this] { tick(); });
 }
 
-void TcpWire::tick() {
+void Wire::tick() {
   tick_timer_ = 0;
   const uint64_t polls = polls_.load(std::memory_order_relaxed);
   const uint64_t posts = posts_.load(std::memory_order_relaxed);
@@ -554,7 +554,7 @@ void TcpWire::tick() {
   tick_timer_ = service().after(kTickNs, [this] { tick(); });
 }
 
-void TcpWire::stop_spinning() {
+void Wire::stop_spinning() {
   polls_in_a_row_.store(0, std::memory_order_relaxed);
   // SYNC(tcp-spinning): first, so that debts from now on are sent by themselves.
   if (!spinning_.exchange(false)) return;
@@ -564,7 +564,7 @@ void TcpWire::stop_spinning() {
   messages_wait();
 }
 
-void TcpWire::messages_wait() {
+void Wire::messages_wait() {
   if (spinning()) return;
   once(&looking_, [this] {
     post([this] {
@@ -576,7 +576,7 @@ void TcpWire::messages_wait() {
 
 // False if no messages wait. Receives those that a program has left for a while, or ends them if it
 // was not ready for too long.
-bool TcpWire::serve_messages() {
+bool Wire::serve_messages() {
   const std::vector<Ref> connections = all();
   bool waiting = false;
   bool stuck = false;
@@ -585,7 +585,7 @@ bool TcpWire::serve_messages() {
   return waiting;
 }
 
-void TcpWire::look_at_messages() {
+void Wire::look_at_messages() {
   look_timer_ = 0;
   // First: a message from now on restarts it.
   looking_.store(false);
@@ -596,7 +596,7 @@ void TcpWire::look_at_messages() {
   });
 }
 
-void TcpWire::serve_senders() {
+void Wire::serve_senders() {
   if (serving_senders_.exchange(true)) return;
   clearing_where_it_fails(&serving_senders_, [this] {
     service().post([this] {
@@ -611,7 +611,7 @@ void TcpWire::serve_senders() {
 // Peers that hold too much
 // -------------------------------------------------------------------------------------------------
 
-void TcpWire::relieve() {
+void Wire::relieve() {
   once(&relieving_, [this] {
     post([this] {
       // First: what is held from now on restarts it.
@@ -622,7 +622,7 @@ void TcpWire::relieve() {
 }
 
 // A host that divides what it holds among many streams is as greedy as with one.
-void TcpWire::end_greediest() {
+void Wire::end_greediest() {
   struct Holder {
     uint64_t bytes;
     Ref connection;
@@ -653,15 +653,15 @@ void TcpWire::end_greediest() {
 // Peers that are silent
 // -------------------------------------------------------------------------------------------------
 
-void TcpWire::await() {
+void Wire::await() {
   once(&beating_, [this] { post([this] { beat_later(); }); });
 }
 
-void TcpWire::beat_later() {
+void Wire::beat_later() {
   beat_timer_ = service().after(timeout_ns_ / kBeatsPerTimeout, [this] { beat(); });
 }
 
-void TcpWire::beat() {
+void Wire::beat() {
   beat_timer_ = 0;
   // First: a request from now on restarts it.
   beating_.store(false);
@@ -675,7 +675,7 @@ void TcpWire::beat() {
   if (awaits) once(&beating_, [this] { beat_later(); });
 }
 
-void TcpWire::end_late_searches(uint64_t now) {
+void Wire::end_late_searches(uint64_t now) {
   std::vector<Id> late;
   for (const auto& [key, search] : searches_) {
     if (now >= search.deadline_ns) late.push_back(key);
@@ -694,7 +694,7 @@ void TcpWire::end_late_searches(uint64_t now) {
   }
 }
 
-void TcpWire::agree_to_unanswered(uint64_t now) {
+void Wire::agree_to_unanswered(uint64_t now) {
   std::vector<Ref> unanswered;
   for (const auto& [number, greeting] : greetings_) {
     const bool due = greeting.agreed_by_ns != 0 && now >= greeting.agreed_by_ns;
@@ -707,7 +707,7 @@ void TcpWire::agree_to_unanswered(uint64_t now) {
 }
 
 // True if a peer must answer.
-bool TcpWire::end_silent_peers() {
+bool Wire::end_silent_peers() {
   const std::vector<Ref> connections = all();
   bool awaits = !searches_.empty() || !greetings_.empty();
   for (const Ref& connection : connections) {

@@ -31,7 +31,7 @@
 
 namespace urma::tcp {
 
-class TcpWire final : public Wire {
+class Wire final : public urma::Wire {
  public:
   using Ref = std::shared_ptr<Connection>;
   // The connection to the owner; kUnreachable if no process answers for the id.
@@ -39,8 +39,8 @@ class TcpWire final : public Wire {
 
   // `addresses` are those of the host that it uses. The EIDs are some of them, or, with loopback
   // addresses alone, one of a runtime directory.
-  TcpWire(std::vector<urma_eid_t> eids, std::vector<urma_eid_t> addresses, const PortRange& ports,
-          uint64_t random, uint64_t timeout_ms);
+  Wire(std::vector<urma_eid_t> eids, std::vector<urma_eid_t> addresses, const PortRange& ports,
+       uint64_t random, uint64_t timeout_ms);
 
   // Before the first queue: peers can reach this process from now on. Throws Error.
   void open(const std::function<std::unique_ptr<Carrier>()>& make);
@@ -53,8 +53,9 @@ class TcpWire final : public Wire {
   void start(WireEngine* engine) override;
   WireNames* names() override { return &names_; }
   void stop() override;
-  std::unique_ptr<Way> make_way(const WayRequest& request, const CompletionQueue& jfc) override {
-    return std::make_unique<TcpWay>(this, request, jfc);
+  std::unique_ptr<urma::Way> make_way(const WayRequest& request,
+                                      const CompletionQueue& jfc) override {
+    return std::make_unique<Way>(this, request, jfc);
   }
   void probe(const ProbeTarget& target, std::function<void(Answer)> answered) override;
   void ask_grant(const GrantRequest& request,

@@ -14,7 +14,7 @@
 
 namespace urma::tcp {
 
-std::optional<PeerWatches::Owner> TcpWire::owner_at(const Ref& connection) {
+std::optional<PeerWatches::Owner> Wire::owner_at(const Ref& connection) {
   if (connection == nullptr) return std::nullopt;
   using State = PeerWatches::State;
   return PeerWatches::Owner{{connection->number()},
@@ -22,7 +22,7 @@ std::optional<PeerWatches::Owner> TcpWire::owner_at(const Ref& connection) {
 }
 
 // Those who ask are told once, in any case.
-void TcpWire::find(IdKind kind, const urma_eid_t& eid, uint32_t id, OnFound found) {
+void Wire::find(IdKind kind, const urma_eid_t& eid, uint32_t id, OnFound found) {
   if (carrier_ == nullptr || stopped_) return found(Answer::kUnreachable, nullptr);
   const Id key = {kind, id, bytes_of(eid)};
   bool listed = false;
@@ -45,7 +45,7 @@ void TcpWire::find(IdKind kind, const urma_eid_t& eid, uint32_t id, OnFound foun
   }
 }
 
-void TcpWire::go_on(const Id& key) {
+void Wire::go_on(const Id& key) {
   const auto found = searches_.find(key);
   if (found == searches_.end() || stopped_) return;
   Search& search = found->second;
@@ -56,7 +56,7 @@ void TcpWire::go_on(const Id& key) {
   });
 }
 
-void TcpWire::ask(const Id& key, const Ref& connection) {
+void Wire::ask(const Id& key, const Ref& connection) {
   const auto found = searches_.find(key);
   if (found == searches_.end()) return;
   const Search& search = found->second;
@@ -69,7 +69,7 @@ void TcpWire::ask(const Id& key, const Ref& connection) {
 }
 
 // The connection was that of a process that is gone: another one may listen there by now.
-void TcpWire::look_again(const Id& key) {
+void Wire::look_again(const Id& key) {
   const auto found = searches_.find(key);
   if (found == searches_.end()) return;
   Search& search = found->second;
@@ -77,7 +77,7 @@ void TcpWire::look_again(const Id& key) {
   go_on(key);
 }
 
-void TcpWire::end_search(const Id& key, Answer answer, const Ref& connection) {
+void Wire::end_search(const Id& key, Answer answer, const Ref& connection) {
   auto search = searches_.extract(key);
   if (search.empty()) return;
   const Search& ended = search.mapped();
@@ -89,7 +89,7 @@ void TcpWire::end_search(const Id& key, Answer answer, const Ref& connection) {
   }
 }
 
-void TcpWire::probe(const ProbeTarget& target, std::function<void(Answer)> answered) {
+void Wire::probe(const ProbeTarget& target, std::function<void(Answer)> answered) {
   find(id_kind(target.type), target.eid, target.id,
        [target, answered = std::move(answered)](Answer answer, const Ref& connection) {
          if (connection == nullptr) return answered(answer);
@@ -97,8 +97,8 @@ void TcpWire::probe(const ProbeTarget& target, std::function<void(Answer)> answe
        });
 }
 
-void TcpWire::ask_grant(const GrantRequest& request,
-                        std::function<void(Answer, const WireGrant&)> answered) {
+void Wire::ask_grant(const GrantRequest& request,
+                     std::function<void(Answer, const WireGrant&)> answered) {
   find(IdKind::kToken, request.eid, request.token_id,
        [request, answered = std::move(answered)](Answer answer, const Ref& connection) {
          if (connection == nullptr) return answered(answer, {});
@@ -110,7 +110,7 @@ void TcpWire::ask_grant(const GrantRequest& request,
        });
 }
 
-void TcpWire::open_way(const WayRequest& request, const std::shared_ptr<SendingEnd>& end) {
+void Wire::open_way(const WayRequest& request, const std::shared_ptr<SendingEnd>& end) {
   post([this, request, end] {
     find(id_kind(request.type), request.eid, request.id,
          [this, request, end](Answer answer, const Ref& connection) {
@@ -126,13 +126,13 @@ void TcpWire::open_way(const WayRequest& request, const std::shared_ptr<SendingE
   });
 }
 
-void TcpWire::connect_ahead(const RemoteQueue& target) {
+void Wire::connect_ahead(const RemoteQueue& target) {
   post([this, kind = id_kind(target.type), id = target.id] {
     find(kind, id.eid, id.id, [](Answer, const Ref&) {});
   });
 }
 
-void TcpWire::lose_connection(const RemoteQueue& target) {
+void Wire::lose_connection(const RemoteQueue& target) {
   post([this, kind = id_kind(target.type), id = target.id] {
     find(kind, id.eid, id.id, [](Answer, const Ref& connection) {
       if (connection != nullptr) connection->end("URMA_FAULT dropped it");
