@@ -40,8 +40,7 @@ class URMA_CAPABILITY("queue lock") OwnerLock {
   // The two halves of it: false if the other half is needed. One function would put a call into
   // the short path, which then saves all registers. The first half never waits.
   [[gnu::always_inline]] bool enter_at_once() URMA_TRY_ACQUIRE(true) {
-    return enter_biased() ||
-           (owner_.load(std::memory_order_relaxed) == kNobody && mutex_.try_lock());
+    return enter_biased() || enter_shared();
   }
   // The same for the owner alone, which then leaves by leave_biased().
   [[gnu::always_inline]] bool enter_biased() URMA_TRY_ACQUIRE(true) {
@@ -58,6 +57,10 @@ class URMA_CAPABILITY("queue lock") OwnerLock {
     // there, or will, may go on.
     busy_.store(false, std::memory_order_release);
     return false;
+  }
+  // And for threads that share it.
+  [[gnu::always_inline]] bool enter_shared() URMA_TRY_ACQUIRE(true) {
+    return owner_.load(std::memory_order_relaxed) == kNobody && mutex_.try_lock();
   }
   void enter_behind() URMA_ACQUIRE();
   [[gnu::always_inline]] void leave() URMA_RELEASE() {

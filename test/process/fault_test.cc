@@ -2,9 +2,12 @@
 //
 // The effect of URMA_FAULT on programs that do not know of it.
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <string_view>
 
@@ -348,6 +351,57 @@ TEST_F(FaultTest, PortGoesDownAndUpAgain) {
         wait_for_success(writer.jfc(), 1);
       },
       nothing, [](Party& party) { EXPECT_EQ(first_word(party), 77u); });
+}
+
+void set_port(Endpoint& endpoint, const char* state, urma_async_event_type_t becomes) {
+  const std::string folder = std::string(std::getenv("URMA_RUNTIME_DIR")) + "/class/ubcore/";
+  std::ofstream(folder + "urma_shm0/port0/state") << state << std::endl;
+  urma_async_event_t event = expect_event(endpoint, becomes);
+  urma_ack_async_event(&event);
+}
+
+// Its owner answers later; the next one is not taken for answered by that.
+TEST_F(FaultTest, AnAtomicThatAPortEndsIsForgotten) {
+  if (!over_shared_memory()) GTEST_SKIP() << "needs owners that execute; set URMA_DEVICE=urma_shm0";
+  Child owner("owner", [](Channel& parent) {
+    ::setenv("URMA_SHM_INPLACE", "0", 1);
+    Party party{Config{}};
+    parent.send(offer_of(party.endpoint, party.segment));
+    parent.receive<char>();
+    EXPECT_EQ(first_word(party), 111U);
+  });
+  Child sender("sender", [](Channel& parent) {
+    ::setenv("URMA_FAULT", "delay:ms=1,after=1000000000", 1);
+    Party party{Config{}};
+    Writer writer(party, parent.receive<Offer>());
+    const auto add = [&](uint64_t number) {
+      urma_sge_t here = piece(party.segment, &writer.word(), 8);
+      urma_sge_t there = piece(writer.remote, writer.remote->seg.ubva.va, 8);
+      party.endpoint.post(add_request(writer.queue, &here, &there, number));
+    };
+    add(1);
+    wait_for_success(writer.jfc(), 0);
+    parent.sync();
+    add(10);
+    EXPECT_TRUE(has_nothing(writer.jfc()));
+    set_port(party.endpoint, "1", URMA_EVENT_PORT_DOWN);
+    wait_for_status(writer.jfc(), URMA_CR_ACK_TIMEOUT_ERR);
+    set_port(party.endpoint, "4", URMA_EVENT_PORT_ACTIVE);
+    add(100);
+    parent.sync();
+    wait_for_success(writer.jfc(), 0);
+    EXPECT_EQ(writer.word(), 11U) << "what it found";
+  });
+  sender.channel().send(owner.channel().receive<Offer>());
+  sender.channel().receive<char>();
+  owner.stop();
+  sender.channel().send('s');
+  sender.channel().receive<char>();
+  ::kill(owner.pid(), SIGCONT);
+  sender.channel().send('c');
+  sender.expect_success();
+  owner.channel().send('e');
+  owner.expect_success();
 }
 
 TEST_F(FaultTest, EidAndDeviceFaultsRaiseEvents) {

@@ -2,6 +2,7 @@
 //
 // The worst behaviour of a runtime, and its effect on requests. Each process is its own peer.
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <array>
 #include <cerrno>
@@ -280,6 +281,8 @@ TEST_F(DevicePorts, EachDeviceHasItsOwnPort) {
     ASSERT_NE(ctx, nullptr);
     set_port("urma_rocm1", "1");
     expect_event(ctx, URMA_EVENT_PORT_DOWN);
+    pollfd own = {self.endpoint.ctx->async_fd, POLLIN, 0};
+    EXPECT_EQ(::poll(&own, 1, 0), 0) << "an event of the other device";
     self.warm_up();
     EXPECT_EQ(urma_delete_context(ctx), URMA_SUCCESS);
     self.close();

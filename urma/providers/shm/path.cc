@@ -92,6 +92,7 @@ bool QueuePath::take_ended(uint32_t place) {
 
 void QueuePath::next_begins() {
   copying_.reset();
+  atomic_call_.reset();
   found_full_ = false;
 }
 
@@ -101,7 +102,6 @@ void QueuePath::flush() {
   while (!idle()) {
     sender_->queue().complete(take_next(), URMA_CR_WR_FLUSH_ERR);
   }
-  atomic_call_.reset();
   if (ring_idle()) {
     drop_ring();
   } else if (!closing_) {

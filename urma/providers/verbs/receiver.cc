@@ -524,7 +524,9 @@ urma_status_t Receiver::post_behind(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) {
   if (!busy_.load(std::memory_order_relaxed)) return poller->finish_poll(0, cr);
   if (!lock_.enter_at_once()) [[unlikely]]
     return poller->poll_rest_guarded(0, count, cr);
-  if (next_ != have_ || datagrams_ != nullptr || to_flush_ != 0 || poller->armed()) [[unlikely]] {
+  // Another thread may have moved messages into the ring since this poll began.
+  if (next_ != have_ || datagrams_ != nullptr || to_flush_ != 0 || poller->armed() ||
+      !poller->ring().empty()) [[unlikely]] {
     lock_.leave();
     return poller->poll_rest_guarded(0, count, cr);
   }

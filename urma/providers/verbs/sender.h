@@ -167,6 +167,7 @@ class Sender : public urma::Sender, private CompletionSource, private Connection
     return queue().move_for(waiter, just_armed);
   }
   bool outstanding() const override { return !queue().empty(); }
+  bool contended() const override { return queue().contended(); }
   bool take_completions();
   // NULL if nobody waits for it any more.
   OffloadedPath* path_of(const ibv_wc& completion) const {

@@ -551,8 +551,11 @@ int Sender::collect(CompletionQueue* /*poller*/, int count, urma_cr_t* cr) {
 // If one path has all requests, the device's completions become records directly.
 [[gnu::always_inline]] inline int Sender::poll_alone(CompletionQueue* poller, int count,
                                                      urma_cr_t* cr) noexcept {
-  if (!lock().enter_at_once()) [[unlikely]]
-    return poller->poll_rest_guarded(0, count, cr);
+  if (!lock().enter_biased()) [[unlikely]] {
+    // A poll that would find nothing keeps no other thread waiting.
+    if (queue().empty()) return poller->finish_poll(0, cr);
+    if (!lock().enter_shared()) return poller->poll_behind_other(count, cr);
+  }
   auto* path = static_cast<Path*>(queue().busy());
   if (path == nullptr || path->earlier != nullptr || !path->is_open() || poller->armed())
       [[unlikely]] {
