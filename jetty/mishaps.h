@@ -21,7 +21,8 @@ class Mishaps final : public PortControl {
   // name.
   Mishaps(const char* device, Transport* transport, Registry* registry, DeviceEvents* events)
       : Mishaps(device, transport, registry, events, nullptr) {}
-  // Of one of several devices over a transport: `faults` are those of the device, NULL: none.
+  // Of one of several devices over a transport: `faults` are those of the device; NULL: those of
+  // the transport.
   Mishaps(const char* device, Transport* transport, Registry* registry, DeviceEvents* events,
           Faults* faults)
       : device_(device),

@@ -64,7 +64,7 @@ void OwnerLock::await_owner() const {
   // At first without giving the processor away: until this thread gets it back, the owner is kept
   // out, which may be for a whole time slice of another program.
   for (uint32_t pauses = kFirstPauses; pauses <= kLastPauses; pauses *= kLonger) {
-    // SYNC(bias-left): acquire pairs with the releases in leave_biased() and enter_biased(): what
+    // SYNC(bias-left): acquire pairs with the releases in leave_at_once() and enter_biased(): what
     // the owner did is visible.
     if (!busy_.load(std::memory_order_acquire)) return;
     pause_for(pauses);

@@ -42,7 +42,7 @@ class URMA_CAPABILITY("queue lock") OwnerLock {
   [[gnu::always_inline]] bool enter_at_once() URMA_TRY_ACQUIRE(true) {
     return enter_biased() || enter_shared();
   }
-  // The same for the owner alone, which then leaves by leave_biased().
+  // The same for the owner alone.
   [[gnu::always_inline]] bool enter_biased() URMA_TRY_ACQUIRE(true) {
     if (owner_.load(std::memory_order_relaxed) != this_thread()) [[unlikely]]
       return false;
@@ -72,12 +72,9 @@ class URMA_CAPABILITY("queue lock") OwnerLock {
     // Relaxed: the bias does not end while its owner is here.
     if (owner_.load(std::memory_order_relaxed) == kNobody) [[unlikely]]
       return mutex_.unlock_at_once();
-    leave_biased();
-    return false;
-  }
-  [[gnu::always_inline]] void leave_biased() URMA_RELEASE() {
     // SYNC(bias-left): release pairs with the acquire in await_owner().
     busy_.store(false, std::memory_order_release);
+    return false;
   }
   void wake_one() { mutex_.wake_one(); }
 

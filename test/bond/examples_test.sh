@@ -5,15 +5,7 @@
 # which is simulated by a network namespace and has a directory of its own.
 set -euo pipefail
 
-if [[ -z ${DEMO_CLIENT:-} ]]; then
-  as_root=()
-  [[ $(id -u) -eq 0 ]] || as_root=(--user --map-root-user)
-  unshare "${as_root[@]}" --net true 2>/dev/null || {
-    echo 'SKIPPED: this user may not create network namespaces; run as root'
-    exit 0
-  }
-  exec tools/dev/two_hosts.sh "$0" "$@"
-fi
+[[ -n ${DEMO_CLIENT:-} ]] || exec tools/dev/two_hosts.sh --or-skip "$0" "$@"
 
 readonly printed="${TEST_TMPDIR}/printed"
 readonly there=${DEMO_CLIENT}

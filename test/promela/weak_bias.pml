@@ -8,7 +8,7 @@
 // Each of these removes an order, and must be detected:
 //   NO_MEMBARRIER: shut_out_owner() only fences itself
 //   NO_SIGNAL_FENCE: the compiler moves the owner's look before its store (enter_biased)
-//   NO_LEAVE_RELEASE, NO_AWAIT_ACQUIRE: leave_biased(), await_owner()
+//   NO_LEAVE_RELEASE, NO_AWAIT_ACQUIRE: leave_at_once(), await_owner()
 //   NO_UNDO_RELEASE: an owner that is shut out takes back that it is inside
 //   NO_FOREIGN_RELEASE, NO_FOREIGN_ACQUIRE: leave_foreign(), enter_biased()
 

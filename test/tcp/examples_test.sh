@@ -4,15 +4,7 @@
 # All examples between two hosts, simulated by network namespaces; some once more, over TLS.
 set -euo pipefail
 
-if [[ -z ${DEMO_CLIENT:-} ]]; then
-  as_root=()
-  [[ $(id -u) -eq 0 ]] || as_root=(--user --map-root-user)
-  unshare "${as_root[@]}" --net true 2>/dev/null || {
-    echo 'SKIPPED: this user may not create network namespaces; run as root'
-    exit 0
-  }
-  exec tools/dev/two_hosts.sh "$0"
-fi
+[[ -n ${DEMO_CLIENT:-} ]] || exec tools/dev/two_hosts.sh --or-skip "$0" "$@"
 
 readonly printed="${TEST_TMPDIR}/printed" secret="${TEST_TMPDIR}/secret"
 export DEMO_SECONDS=100

@@ -6,15 +6,7 @@
 set -euo pipefail
 
 family=$1
-if [[ -z ${DEMO_CLIENT:-} ]]; then
-  as_root=()
-  [[ $(id -u) -eq 0 ]] || as_root=(--user --map-root-user)
-  unshare "${as_root[@]}" --net true 2>/dev/null || {
-    echo 'SKIPPED: this user may not create network namespaces; run as root'
-    exit 0
-  }
-  exec tools/dev/two_hosts.sh "$0" "$@"
-fi
+[[ -n ${DEMO_CLIENT:-} ]] || exec tools/dev/two_hosts.sh --or-skip "$0" "$@"
 
 other=${DEMO_CLIENT##*--net=}
 if [[ ${family} == ipv6 ]]; then

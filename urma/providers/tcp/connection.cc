@@ -130,7 +130,7 @@ void Connection::lose() {
     for (auto& one : *all) guarded(URMA_LOG_SITE, [&] { tell(one); });
     all->clear();
   };
-  const auto free = [](auto* map) { std::remove_pointer_t<decltype(map)>().swap(*map); };
+  const auto give_back = [](auto* map) { std::remove_pointer_t<decltype(map)>().swap(*map); };
   // Release pairs with the acquire in gone().
   lost_.store(true, std::memory_order_release);
   wire_->leave(*this);
@@ -153,13 +153,13 @@ void Connection::lose() {
     engine().service().post(
         [answered = std::move(ticket.second)] { answered(Answer::kUnreachable, {}); });
   });
-  free(&sending_);
-  free(&incoming_);
-  free(&tickets_);
-  free(&opening_);
+  give_back(&sending_);
+  give_back(&incoming_);
+  give_back(&tickets_);
+  give_back(&opening_);
   {
     const MutexLock lock(ended_mutex_);
-    free(&ended_);
+    give_back(&ended_);
   }
   guarded(URMA_LOG_SITE, [this] { wire_->lost(shared_from_this()); });
 }

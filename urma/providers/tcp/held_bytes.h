@@ -21,7 +21,7 @@ class HeldBytes {
   }
   uint64_t get() const { return bytes_.load(std::memory_order_relaxed); }
 
-  // Includes what lost connections have left until its receiver takes it.
+  // Includes what lost connections have left, until its receivers take it.
   static uint64_t of_all() { return of_all_.load(std::memory_order_relaxed); }
 
  private:
