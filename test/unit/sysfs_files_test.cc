@@ -7,7 +7,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
+#include <utility>
 
 #include "urma/core/process/sysfs.h"
 
@@ -46,8 +48,8 @@ TEST(SysfsFiles, ReadBackAsTheSameDevice) {
   const urma_device_attr_t attr = some_attr();
   std::vector<urma_eid_info_t> eids = {{{{1, 2, 3}}, 0}, {{{4, 5, 6}}, 2}};
   for (const AttributeFile& file :
-       sysfs_files("some0", "some", URMA_TRANSPORT_IB, attr, eids, true)) {
-    EXPECT_EQ(file.writable, file.name.ends_with("/state")) << file.name;
+       sysfs_files("some0", "some", URMA_TRANSPORT_IB, attr, eids, false)) {
+    EXPECT_FALSE(file.writable) << file.name;
     const std::filesystem::path path = device + "/" + file.name;
     std::filesystem::create_directories(path.parent_path());
     std::ofstream(path) << file.text;
@@ -66,6 +68,21 @@ TEST(SysfsFiles, ReadBackAsTheSameDevice) {
     EXPECT_EQ(read_eids[i].eid_index, eids[i].eid_index);
   }
   std::filesystem::remove_all(root);
+}
+
+// The state that can be written is what was written, and nobody has taken the port down yet: so one
+// without a link does not look as if somebody had.
+TEST(SysfsFiles, TheFirstPortCanBeWrittenAndIsUp) {
+  urma_device_attr_t attr = some_attr();
+  attr.port_attr[0].state = URMA_PORT_DOWN;
+  std::map<std::string, AttributeFile> files;
+  for (AttributeFile& file : sysfs_files("some0", "some", URMA_TRANSPORT_IB, attr, /*eids=*/{},
+                                         /*ports_writable=*/true)) {
+    EXPECT_EQ(file.writable, file.name == "port0/state") << file.name;
+    files[file.name] = std::move(file);
+  }
+  EXPECT_EQ(files["port0/state"].text, std::to_string(URMA_PORT_ACTIVE) + "\n");
+  EXPECT_EQ(files["port1/state"].text, std::to_string(URMA_PORT_ARMED) + "\n");
 }
 
 }  // namespace

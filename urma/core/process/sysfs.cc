@@ -145,7 +145,9 @@ void add_ports(const urma_device_attr_t& attr, bool writable, FileList* files) {
     const auto& port = attr.port_attr[i];
     const auto dir = urma::format("port{}/", i);
     files->add(dir + "max_mtu", port.max_mtu);
-    files->add(dir + "state", port.state, writable);
+    // Where it can be written, that counts, not the state of a link: nobody has written yet.
+    const bool written = writable && i == 0;
+    files->add(dir + "state", written ? URMA_PORT_ACTIVE : port.state, written);
     files->add(dir + "active_width", port.active_width);
     files->add(dir + "active_speed", port.active_speed);
     files->add(dir + "active_mtu", port.active_mtu);
