@@ -22,9 +22,9 @@ uint16_t port_of(const PortRange& range, uint32_t id, uint32_t index) {
   return static_cast<uint16_t>(range.first + (id + kPortStep * index) % range.size());
 }
 
-PortNames::PortNames(PortHost* host, std::vector<urma_eid_t> eids, const PortRange& range,
+PortNames::PortNames(PortHost* host, const EidTable& eids, const PortRange& range,
                      std::string block_suffix)
-    : host_(host), eids_(std::move(eids)), range_(range), block_suffix_(std::move(block_suffix)) {}
+    : host_(host), eids_(eids), range_(range), block_suffix_(std::move(block_suffix)) {}
 
 std::string PortNames::name_of(IdKind kind, const urma_eid_t& eid, uint32_t id) {
   return urma::format("{}-{}-{}", static_cast<uint32_t>(kind), id, hex_of(eid));
@@ -32,11 +32,6 @@ std::string PortNames::name_of(IdKind kind, const urma_eid_t& eid, uint32_t id) 
 
 std::string PortNames::name_of(uint32_t block) const {
   return urma::format("block-{}{}", block, block_suffix_);
-}
-
-bool PortNames::is_own(const urma_eid_t& eid) const {
-  return std::any_of(eids_.begin(), eids_.end(),
-                     [&](const urma_eid_t& own) { return same_eid(own, eid); });
 }
 
 bool PortNames::serves(const urma_eid_t& eid, IdKind kind, uint32_t id) const {
@@ -89,7 +84,7 @@ void PortNames::reserve(IdKind kind, uint32_t eid_index, uint32_t id) {
     fail(URMA_EINVAL, "id {} is out of range; choose 1 to {}", id, kMaxChosenId);
   }
   const auto ports = is_asked_for(kind) ? std::optional(id) : std::nullopt;
-  switch (take(name_of(kind, eids_[eid_index], id), ports)) {
+  switch (take(name_of(kind, eids()[eid_index], id), ports)) {
     case Taken::kNow:
       return;
     case Taken::kByAnother:
@@ -104,9 +99,8 @@ void PortNames::reserve(IdKind kind, uint32_t eid_index, uint32_t id) {
 }
 
 bool PortNames::reserved_elsewhere(IdKind kind, uint32_t id) {
-  return std::any_of(eids_.begin(), eids_.end(), [&](const urma_eid_t& eid) {
-    return host_->is_claimed(name_of(kind, eid, id));
-  });
+  return std::ranges::any_of(
+      eids(), [&](const urma_eid_t& eid) { return host_->is_claimed(name_of(kind, eid, id)); });
 }
 
 uint32_t PortIds::take(IdKind kind, uint32_t eid_index, uint32_t chosen, uint16_t port) {

@@ -10,9 +10,10 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
-#include <vector>
 
+#include "jetty/eid_table.h"
 #include "urma/base/id_blocks.h"
 #include "urma/base/id_pool.h"
 #include "urma/base/mutex.h"
@@ -55,15 +56,14 @@ class PortHost {
 // checks each id before handing it out. Thread-safe.
 class PortNames final : public IdClaims {
  public:
-  // Blocks are of all `eids`, and `block_suffix` ends their names.
-  PortNames(PortHost* host, std::vector<urma_eid_t> eids, const PortRange& range,
-            std::string block_suffix);
+  // Blocks are of all `eids`, which outlive it, and `block_suffix` ends their names.
+  PortNames(PortHost* host, const EidTable& eids, const PortRange& range, std::string block_suffix);
 
-  const std::vector<urma_eid_t>& eids() const { return eids_; }
+  std::span<const urma_eid_t> eids() const { return eids_.all(); }
   const PortRange& range() const { return range_; }
   // Whether it has the id, of a kind that others ask for.
   bool serves(const urma_eid_t& eid, IdKind kind, uint32_t id) const;
-  bool is_own(const urma_eid_t& eid) const;
+  bool is_own(const urma_eid_t& eid) const { return eids_.has(eid); }
   // Whether any process of this machine, including this one, has claimed the block.
   bool is_claimed(uint32_t block) const { return host_->is_claimed(name_of(block)); }
 
@@ -74,7 +74,7 @@ class PortNames final : public IdClaims {
   // Throws Error(URMA_ENOMEM) if all ports of the id are taken.
   void reserve(IdKind kind, uint32_t eid_index, uint32_t id) override;
   void unreserve(IdKind kind, uint32_t eid_index, uint32_t id) override {
-    drop(name_of(kind, eids_[eid_index], id));
+    drop(name_of(kind, eids()[eid_index], id));
   }
   bool reserved_elsewhere(IdKind kind, uint32_t id) override;
 
@@ -93,7 +93,7 @@ class PortNames final : public IdClaims {
   uint16_t take_port(uint32_t id) URMA_REQUIRES(mutex_);
 
   PortHost* const host_;
-  const std::vector<urma_eid_t> eids_;
+  const EidTable& eids_;
   const PortRange range_;
   const std::string block_suffix_;
   mutable Mutex mutex_;

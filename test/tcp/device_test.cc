@@ -74,8 +74,9 @@ class DeviceTest : public TwoNetworks {
     return texts;
   }
   void watch(Device& device) {
-    device.watch(&service_, &ports_,
-                 [this](auto type, auto element) { events_.emplace_back(type, element); });
+    device.watch(
+        &service_, &ports_, [this](const auto& eid) { return text_of(eid) != unreachable_; },
+        [this](auto type, auto element) { events_.emplace_back(type, element); });
   }
   Event next_event() {
     while (events_.empty()) service_.wait();
@@ -87,6 +88,7 @@ class DeviceTest : public TwoNetworks {
   OwnService service_;
   PortStates ports_;
   std::deque<Event> events_;
+  std::string unreachable_;
 };
 
 using Texts = std::vector<std::string>;
@@ -106,8 +108,8 @@ TEST_F(DeviceTest, ConnectsFromTheAddressThatTheRoutesChoose) {
   ip("link add more type veth peer name erom netns " + there_.path());
   ip("addr add 10.98.0.1/24 dev more");
   ip("link set more up");
-  const std::vector<urma_eid_t> own = Device("").eids();
-  const auto source = [&](const char* to) { return text_of(source_for(own, eid(to))); };
+  const Device device("");
+  const auto source = [&](const char* to) { return text_of(source_for(device.eids(), eid(to))); };
   EXPECT_EQ(source("10.99.0.2"), "10.99.0.1");
   EXPECT_EQ(source("10.98.0.2"), "10.98.0.1");
   EXPECT_EQ(source("fd99::2"), "fd99::1");
@@ -119,6 +121,21 @@ TEST_F(DeviceTest, ConnectsFromTheAddressThatTheRoutesChoose) {
   // It has to be an EID: peers know no other address.
   const urma_eid_t only = eid("10.99.0.1");
   EXPECT_EQ(text_of(source_for({&only, 1}, eid("10.98.0.2"))), "10.99.0.1");
+}
+
+// An EID whose address another host has now.
+TEST_F(DeviceTest, AnAddressThatHasMovedIsNotConnectedFrom) {
+  const Device device("");
+  ip("addr del fd99::1/64 dev wire");
+  ip("addr add fd98::1/64 dev wire nodad");
+  ip("addr del 10.99.0.1/24 dev wire");
+  ip("addr add 10.98.0.1/24 dev wire");
+  const Device now("");
+  ip("route add 10.99.0.0/24 dev wire");
+  EXPECT_EQ(text_of(source_for(now.eids(), eid("10.99.0.1"))), "10.98.0.1");
+  std::vector<urma_eid_t> both(now.eids().begin(), now.eids().end());
+  both.insert(both.begin(), device.eids().begin(), device.eids().end());
+  EXPECT_EQ(text_of(source_for(both, eid("10.99.0.1"))), "10.98.0.1");
 }
 
 TEST_F(DeviceTest, HasTheConfiguredAddresses) {
@@ -146,6 +163,45 @@ TEST_F(DeviceTest, ReportsAnAddressThatIsAddedOrRemoved) {
   ip("addr add fd99::1/64 dev wire nodad");
   EXPECT_EQ(next_event(), (Event{URMA_EVENT_EID_CHANGE, 1}));
   EXPECT_TRUE(events_.empty());
+}
+
+TEST_F(DeviceTest, ANewAddressIsAnEidBehindTheOthers) {
+  Device device("");
+  watch(device);
+  ip("link add more type veth");
+  ip("addr add 10.98.0.1/24 dev more");
+  ip("link set more up");
+  EXPECT_EQ(next_event(), (Event{URMA_EVENT_EID_CHANGE, 4}));
+  EXPECT_EQ(text_of(device.eids()[4]), "10.98.0.1");
+  // From now on it comes and goes like the others.
+  ip("addr del 10.98.0.1/24 dev more");
+  EXPECT_EQ(next_event(), (Event{URMA_EVENT_EID_CHANGE, 4}));
+  ip("addr add 10.98.0.1/24 dev more");
+  EXPECT_EQ(next_event(), (Event{URMA_EVENT_EID_CHANGE, 4}));
+  EXPECT_EQ(device.eids().size(), 5U);
+}
+
+TEST_F(DeviceTest, OnlyANewAddressThatIsChosenIsAnEid) {
+  Device device("wire,10.98.0.2");
+  watch(device);
+  ip("link add more type veth");
+  ip("addr add 10.98.0.1/24 dev more");
+  ip("addr add 10.98.0.2/24 dev more");
+  ip("addr add 10.97.0.1/24 dev wire");
+  EXPECT_EQ(next_event(), (Event{URMA_EVENT_EID_CHANGE, 2}));
+  ip("link set more up");
+  EXPECT_EQ(next_event(), (Event{URMA_EVENT_EID_CHANGE, 3}));
+  EXPECT_EQ(eids(device), (Texts{"10.99.0.1", "fd99::1", "10.97.0.1", "10.98.0.2"}));
+}
+
+TEST_F(DeviceTest, ANewAddressWhereNobodyCanReachTheProcessIsNone) {
+  Device device("wire");
+  watch(device);
+  unreachable_ = "10.97.0.1";
+  ip("addr add 10.97.0.1/24 dev wire");
+  ip("addr add 10.97.0.2/24 dev wire");
+  EXPECT_EQ(next_event(), (Event{URMA_EVENT_EID_CHANGE, 2}));
+  EXPECT_EQ(text_of(device.eids()[2]), "10.97.0.2");
 }
 
 TEST_F(DeviceTest, ReportsALinkThatGoesDownAndUp) {
@@ -223,6 +279,41 @@ TEST_F(TwoHosts, AShortOutageEndsNoConnection) {
   send_all(*ends_.begins, "after all");
   ip("link set wire up");
   EXPECT_EQ(receive(*ends_.answers, 9), "after all");
+}
+
+TEST_F(TwoHosts, ANewAddressIsListenedAtOnAllPorts) {
+  make("10.99.0.1", "10.99.0.2");
+  uint16_t further = b_->port();
+  while (!b_->listen_also(++further)) continue;
+  there_.enter();
+  ip("addr add 10.99.0.3/24 dev eriw");
+  ASSERT_TRUE(b_->listen_at(eid("10.99.0.3")));
+  uint16_t later = further;
+  while (!b_->listen_also(++later)) continue;
+  here_.enter();
+  for (const uint16_t port : {b_->port(), further, later}) {
+    join(*a_, eid("10.99.0.1"), *b_, Address{eid("10.99.0.3"), port});
+  }
+}
+
+// As before, it listens nowhere there, whichever of the ports is not to be had.
+TEST_F(TwoHosts, ANewAddressThatIsTakenIsLeftAlone) {
+  make("10.99.0.1", "10.99.0.2");
+  uint16_t further = b_->port();
+  while (!b_->listen_also(++further)) continue;
+  there_.enter();
+  ip("addr add 10.99.0.3/24 dev eriw");
+  for (const uint16_t taken : {b_->port(), further}) {
+    auto config = config_at({eid("10.99.0.3")});
+    config.first_port = config.last_port = taken;
+    const auto other = make_socket_carrier(config);
+    EXPECT_FALSE(b_->listen_at(eid("10.99.0.3")));
+    config.first_port = config.last_port = taken == further ? b_->port() : further;
+    make_socket_carrier(config);
+  }
+  EXPECT_TRUE(b_->listen_at(eid("10.99.0.3")));
+  here_.enter();
+  join(*a_, eid("10.99.0.1"), *b_, eid("10.99.0.3"));
 }
 
 // A port stays open at an address that is temporarily gone.

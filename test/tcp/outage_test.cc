@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The cable between two hosts is pulled out under traffic, and put in again.
+// Two hosts whose network changes under traffic: the cable between them is pulled out, and put in
+// again; one gets another address.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sched.h>
@@ -33,26 +34,34 @@ struct Seen {
   uint64_t additions;
 };
 
-void wait_for_port(const urma_context_t* ctx, urma_async_event_type_t type) {
+urma_async_event_t wait_for(const urma_context_t* ctx, urma_async_event_type_t type) {
   const auto deadline = Clock::now() + patience(kLimit);
   urma_async_event_t event = {};
   do {
     pollfd raised = {ctx->async_fd, POLLIN, 0};
     const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now()).count();
-    ASSERT_GT(left, 0) << "no event " << type;
+    if (left <= 0) throw std::runtime_error("no event " + std::to_string(type));
     if (::poll(&raised, 1, static_cast<int>(left)) != 1) continue;
-    ASSERT_EQ(urma_get_async_event(const_cast<urma_context_t*>(ctx), &event), URMA_SUCCESS);
+    EXPECT_EQ(urma_get_async_event(const_cast<urma_context_t*>(ctx), &event), URMA_SUCCESS);
     urma_ack_async_event(&event);
   } while (event.event_type != type);
-  EXPECT_EQ(event.element.port_id, 0U);
+  return event;
+}
+
+void wait_for_port(const urma_context_t* ctx, urma_async_event_type_t type) {
+  EXPECT_EQ(wait_for(ctx, type).element.port_id, 0U);
 }
 
 // Receives letters, and has a counter that the peer adds to.
 class Host {
  public:
-  Host() : endpoint(config()), room_(2 * kReceives + 2) {
-    segment = endpoint.add(room_.data(), room_.size() * sizeof(uint64_t));
-    for (uint32_t place = 0; place < kReceives; ++place) post_receive(place);
+  Host() : endpoint(config()), room_(2 * kReceives + 2) { begin(); }
+  // With a context of another EID.
+  void move_to(uint32_t eid_index) {
+    endpoint.close_queues();
+    ::setenv("URMA_EID_INDEX", std::to_string(eid_index).c_str(), 1);
+    endpoint.open_queues();
+    begin();
   }
   static Config config() {
     Config config;
@@ -85,6 +94,10 @@ class Host {
   urma_target_seg_t* segment;
 
  private:
+  void begin() {
+    segment = endpoint.add(room_.data(), room_.size() * sizeof(uint64_t));
+    for (uint32_t place = 0; place < kReceives; ++place) post_receive(place);
+  }
   void post_receive(uint32_t place) {
     endpoint.post_receive(segment, &room_[place], sizeof(uint64_t), place);
   }
@@ -199,7 +212,19 @@ class Traffic {
 // Which end of the cable is switched, as seen by the one who sends.
 enum class End { kOwn, kOther };
 
-class OutageTest : public urma::tcp::TwoNetworks, public testing::WithParamInterface<End> {
+class TwoHosts : public urma::tcp::TwoNetworks {
+ protected:
+  // Hosts share no folder.
+  void be_on(const urma::tcp::Network& network, const char* name) const {
+    network.enter();
+    ::setenv("URMA_RUNTIME_DIR", (scratch_.path() + "/" + name).c_str(), 1);
+  }
+
+ private:
+  ScratchDir scratch_;
+};
+
+class OutageTest : public TwoHosts, public testing::WithParamInterface<End> {
  protected:
   void set_timeout(const char* ms) { ::setenv("URMA_TCP_TIMEOUT_MS", ms, 1); }
   void set_link(const char* state) const {
@@ -230,11 +255,6 @@ class OutageTest : public urma::tcp::TwoNetworks, public testing::WithParamInter
       channel.sync();
     };
   }
-  // Hosts share no folder.
-  void be_on(const urma::tcp::Network& network, const char* name) const {
-    network.enter();
-    ::setenv("URMA_RUNTIME_DIR", (scratch_.path() + "/" + name).c_str(), 1);
-  }
   // Has the sender meet the receiver, and switches the link when the sender asks for it.
   void run(const Body& sender) {
     Child other("receiver", receiver());
@@ -254,8 +274,6 @@ class OutageTest : public urma::tcp::TwoNetworks, public testing::WithParamInter
     child.expect_success();
     other.expect_success();
   }
-
-  ScratchDir scratch_;
 };
 
 // The end of a sender.
@@ -320,6 +338,71 @@ TEST_P(OutageTest, ALongOneEndsRequestsInTime) {
 
 std::string name_of(const testing::TestParamInfo<End>& info) {
   return info.param == End::kOwn ? "OwnEnd" : "OtherEnd";
+}
+
+std::vector<urma_eid_info_t> eids_of(const urma_context_t* ctx) {
+  uint32_t count = 0;
+  urma_eid_info_t* const list = urma_get_eid_list(ctx->dev, &count);
+  std::vector<urma_eid_info_t> eids(list, list + count);
+  urma_free_eid_list(list);
+  return eids;
+}
+
+// The cable may have been put in just now.
+void exchange(Traffic& traffic) {
+  traffic.reach();
+  const uint64_t failed = traffic.failed();
+  traffic.run();
+  traffic.end_all();
+  EXPECT_EQ(traffic.failed(), failed);
+}
+
+void receive_until_both_are_done(Channel& channel, Host& host) {
+  channel.send('d');
+  while (!channel.has_message()) {
+    host.receive();
+    ::sched_yield();
+  }
+  channel.receive<char>();
+}
+
+class AddressTest : public TwoHosts {};
+
+// It is an EID like the others: peers reach what is made on it, and it reaches them.
+TEST_F(AddressTest, AProgramUsesOneThatCameLater) {
+  Child other("there", [this](Channel& channel) {
+    be_on(there_, "there");
+    Host host;
+    const auto before = static_cast<uint32_t>(eids_of(host.endpoint.ctx).size());
+    urma::tcp::ip("addr add 10.99.0.3/24 dev eriw");
+    const auto event = wait_for(host.endpoint.ctx, URMA_EVENT_EID_CHANGE);
+    EXPECT_EQ(event.element.eid_idx, before);
+    const auto eids = eids_of(host.endpoint.ctx);
+    ASSERT_EQ(eids.size(), before + 1);
+    EXPECT_EQ(eids[before].eid_index, before);
+    urma_device_attr_t attr = {};
+    ASSERT_EQ(urma_query_device(host.endpoint.ctx->dev, &attr), URMA_SUCCESS);
+    EXPECT_GE(attr.dev_cap.max_eid_cnt, before + 1);
+
+    host.move_to(before);
+    EXPECT_EQ(std::memcmp(&host.endpoint.ctx->eid, &eids[before].eid, sizeof(urma_eid_t)), 0);
+    EXPECT_EQ(urma_get_device_by_eid(eids[before].eid, URMA_TRANSPORT_UB), host.endpoint.ctx->dev);
+    Traffic back(&host, channel.swap(host.offer()));
+    exchange(back);
+    receive_until_both_are_done(channel, host);
+  });
+  Child child("here", [this](Channel& channel) {
+    be_on(here_, "here");
+    Host host;
+    Traffic traffic(&host, channel.swap(host.offer()));
+    exchange(traffic);
+    receive_until_both_are_done(channel, host);
+  });
+  introduce<Offer>(child, other);
+  for (Child* one : {&child, &other}) one->channel().receive<char>();
+  for (Child* one : {&child, &other}) one->channel().send('e');
+  child.expect_success();
+  other.expect_success();
 }
 
 INSTANTIATE_TEST_SUITE_P(Pulled, OutageTest, testing::Values(End::kOwn, End::kOther), name_of);

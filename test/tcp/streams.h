@@ -83,16 +83,20 @@ struct Ends {
   std::unique_ptr<Stream> begins, answers;
 };
 
-inline Ends join(Carrier& from, const urma_eid_t& at, Carrier& to, const urma_eid_t& eid) {
+inline Ends join(Carrier& from, const urma_eid_t& at, Carrier& to, const Address& there) {
   std::string why;
   Ends ends;
-  ends.begins = from.connect(at, {eid, to.port()}, &why);
+  ends.begins = from.connect(at, there, &why);
   EXPECT_NE(ends.begins, nullptr) << why;
   ends.answers = next_stream(to);
   const Greeted greeted = greet(*ends.begins, *ends.answers);
   EXPECT_EQ(greeted.begins, StreamState::kOpen) << greeted.begins_why;
   EXPECT_EQ(greeted.answers, StreamState::kOpen) << greeted.answers_why;
   return ends;
+}
+
+inline Ends join(Carrier& from, const urma_eid_t& at, Carrier& to, const urma_eid_t& eid) {
+  return join(from, at, to, Address{eid, to.port()});
 }
 
 inline void send_all(Stream& stream, std::string_view bytes) {

@@ -134,7 +134,8 @@ class BondIdsTest : public testing::Test {
   Directory directory_;
   const urma_eid_t eid_ = directory_.all_eids().front();
   Host host_;
-  PortNames names_{&host_, {eid_}, kPorts, ""};
+  const EidTable eids_{eid_};
+  PortNames names_{&host_, eids_, kPorts, ""};
   Ids ids_{&directory_, eid_, &names_};
 };
 

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -106,11 +107,13 @@ class Registry {
   virtual const urma_ext_rdma_interface_t* rdma_interface() const { return nullptr; }
   // Sets the reported state of a port of an added device. From any thread.
   virtual void set_port_state(const char* device, uint32_t port, urma_port_state_t state) = 0;
+  // Sets the EIDs of an added device, as DeviceDescription does. From any thread.
+  virtual void set_eids(const char* /*device*/, std::span<const urma_eid_t> /*eids*/) {}
 };
 
 }  // namespace urma
 
-inline constexpr uint32_t kUrmaHostVersion = 7;
+inline constexpr uint32_t kUrmaHostVersion = 8;
 
 // The versioned table. The first call of runtime() makes the Runtime; it throws Error if the
 // runtime directory cannot be used.

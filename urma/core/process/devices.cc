@@ -25,6 +25,12 @@ void store_attr(urma_sysfs_dev* entry, const urma_device_attr_t& attr) {
   entry->attrs.push_back(std::move(copy));
 }
 
+std::vector<urma_eid_info_t> numbered(std::span<const urma_eid_t> eids) {
+  std::vector<urma_eid_info_t> table;
+  for (const urma_eid_t& eid : eids) table.push_back({eid, static_cast<uint32_t>(table.size())});
+  return table;
+}
+
 bool in_match_table(const urma_match_entry_t* table, const SysfsDevice& device) {
   for (; table != nullptr && table->vendor_id != 0 && table->device_id != 0; ++table) {
     if (table->vendor_id == device.vendor_id && table->device_id == device.device_id) return true;
@@ -89,7 +95,7 @@ void DeviceTable::add_device(urma_provider_ops_t* ops, const DeviceDescription& 
   entry->register_dmabuf = device.register_dmabuf;
   entry->memory = device.memory;
   entry->ports = device.ports;
-  for (uint32_t i = 0; i < device.eid_count; ++i) entry->eids.push_back({device.eids[i], i});
+  entry->eids = numbered({device.eids, device.eid_count});
   if (device.aggregated_eid != 0) {
     entry->aggregated_eid = {device.eids[device.aggregated_eid], device.aggregated_eid};
   }
@@ -107,6 +113,18 @@ void DeviceTable::set_port_state(const char* device, uint32_t port, urma_port_st
   urma_device_attr_t attr = *entry->attrs.back();
   attr.port_attr[port].state = state;
   store_attr(entry, attr);
+}
+
+void DeviceTable::set_eids(const char* device, std::span<const urma_eid_t> eids) {
+  std::vector<urma_eid_info_t> table = numbered(eids);
+  const MutexLock lock(mutex_);
+  urma_sysfs_dev* entry = named(device);
+  if (entry == nullptr) return;
+  urma_device_attr_t attr = *entry->attrs.back();
+  attr.dev_cap.max_eid_cnt =
+      std::max(attr.dev_cap.max_eid_cnt, static_cast<uint32_t>(table.size()));
+  store_attr(entry, attr);
+  entry->eids = std::move(table);
 }
 
 void DeviceTable::init_providers(urma_init_attr_t* conf) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,7 @@ class DeviceTable final : public Registry {
     return rdma_interface_.load(std::memory_order_acquire);
   }
   void set_port_state(const char* device, uint32_t port, urma_port_state_t state) override;
+  void set_eids(const char* device, std::span<const urma_eid_t> eids) override;
 
   bool has_providers() const;
   // Drops each provider whose init fails; afterwards the devices exist.

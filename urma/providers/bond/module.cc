@@ -83,7 +83,7 @@ class Bond {
   bool has_network() const { return !network_.eids().empty(); }
   // Every host has the address of loopback: it names none.
   bool is_alone() const { return !has_network() || is_loopback(network_.eids().front()); }
-  const urma_eid_t& own_eid() const {
+  urma_eid_t own_eid() const {
     return is_alone() ? host()->runtime()->all_eids().back() : network_.eids().front();
   }
   urma_device_attr_t make_attr() const;
@@ -93,12 +93,10 @@ class Bond {
 
   tcp::Device network_ = find_network();
   const urma_eid_t eid_ = own_eid();
+  const EidTable eids_{eid_};
   const urma_device_attr_t attr_ = make_attr();
   const PortRange ports_ = tcp::port_range(*host()->settings);
-  tcp::Wire wire_{{eid_},
-                  network_.eids(),
-                  ports_,
-                  host()->runtime()->nonce(),
+  tcp::Wire wire_{eids_, network_.table(), ports_, host()->runtime()->nonce(),
                   tcp::timeout_ms(*host()->settings)};
   Ids ids_{host()->runtime(), eid_, has_network() ? &wire_.port_names() : nullptr};
   bool started_ = false;  // on the service thread
@@ -144,14 +142,14 @@ std::unique_ptr<tcp::Carrier> Bond::make_carrier() {
   }
 }
 
-// What becomes of its addresses is nothing to peers of this directory. The network may have one
-// port more than there is room for.
+// What becomes of its addresses is nothing to peers of this directory, and its one EID is of those
+// that were there at the start. The network may have one port more than there is room for.
 void Bond::watch_network() {
-  network_.watch(host()->service, host()->registry,
-                 [this](urma_async_event_type_t type, uint32_t element) {
-                   if (type != URMA_EVENT_EID_CHANGE && element < attr_.port_cnt)
-                     events_.raise(type, element);
-                 });
+  network_.watch(
+      host()->service, host()->registry, [](const urma_eid_t& /*eid*/) { return false; },
+      [this](urma_async_event_type_t type, uint32_t element) {
+        if (type != URMA_EVENT_EID_CHANGE && element < attr_.port_cnt) events_.raise(type, element);
+      });
 }
 
 class Provider {

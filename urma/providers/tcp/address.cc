@@ -73,9 +73,9 @@ urma_eid_t source_for(std::span<const urma_eid_t> own, const urma_eid_t& to) {
       return std::memcmp(eid.raw, address.raw, sizeof eid.raw) == 0;
     });
   };
-  if (is_own(to)) return to;
   const urma_eid_t routed = routed_source(to);
   if (is_own(routed)) return routed;
+  if (is_own(to)) return to;
   const auto fits = [&](const urma_eid_t& eid) {
     return is_ipv4(eid) == is_ipv4(to) && is_loopback(eid) == is_loopback(to);
   };

@@ -88,6 +88,8 @@ class Carrier {
   // On one more port, at most. False if it cannot be had. Any thread.
   virtual bool listen_also(uint16_t port) = 0;
   virtual void stop_listening(uint16_t port) = 0;
+  // At one more address, on all its ports. If it cannot: false, and logged, or Error. Any thread.
+  virtual bool listen_at(const urma_eid_t& eid) = 0;
   // Starts a stream from the address `from` to a process that listens at `to`. NULL and `why` if it
   // cannot even start. Any thread.
   virtual std::unique_ptr<Stream> connect(const urma_eid_t& from, const Address& to,

@@ -29,29 +29,32 @@ std::vector<std::string> ports_of(const std::vector<HostAddress>& addresses) {
 }  // namespace
 
 Device::Device(std::string_view chosen, const char* name, uint32_t first_port)
-    : name_(name), first_port_(first_port) {
+    : chosen_(chosen), name_(name), first_port_(first_port) {
   if (chosen == "none") return;
   const HostNetwork network = read_host_network();
+  log_unmatched(network, chosen);
   const std::vector<HostAddress> addresses = choose_addresses(network, chosen);
   if (addresses.empty()) {
     if (chosen.empty()) return;
     fail(URMA_FAIL, "URMA_TCP_DEVICES names no interface that is up and has a global address");
   }
-  for (const HostAddress& address : addresses) eids_.push_back(address.eid);
+  for (const HostAddress& address : addresses) eids_.add(address.eid);
   ports_ = ports_of(addresses);
-  attr_ = software_device(name_, static_cast<uint32_t>(eids_.size()));
+  attr_ = software_device(name_, static_cast<uint32_t>(eids().size()));
   attr_.port_cnt = static_cast<uint8_t>(ports_.size());
   for (size_t i = 0; i < ports_.size(); ++i) {
     running_.push_back(network.running(ports_[i]));
     attr_.port_attr[i] = port_attr(ports_[i], running_[i]);
   }
-  has_eid_.assign(eids_.size(), true);
+  has_eid_.assign(eids().size(), true);
 }
 
-void Device::watch(Service* service, Registry* registry, const Changed& changed) {
+void Device::watch(Service* service, Registry* registry, const Appeared& appeared,
+                   const Changed& changed) {
   service->run([&] {
     if (service_ != nullptr) return;
     registry_ = registry;
+    appeared_ = appeared;
     changed_ = changed;
     news_.emplace();
     service->watch(news_->fd(), EPOLLIN, [this](uint32_t) {
@@ -79,14 +82,32 @@ void Device::look() {
     const bool running = network.running(ports_[i]);
     if (running != running_[i]) port_changed(i, running);
   }
-  for (uint32_t i = 0; i < eids_.size(); ++i) {
-    const bool has = network.has(eids_[i]);
+  const auto known = eids();
+  for (uint32_t i = 0; i < known.size(); ++i) {
+    const bool has = network.has(known[i]);
     if (has == has_eid_[i]) continue;
     has_eid_[i] = has;
-    URMA_LOG(INFO, "EID {} of {}, {}, {}", i, name_, text_of(eids_[i]),
-             has ? "is back" : "has gone");
-    changed_(URMA_EVENT_EID_CHANGE, i);
+    eid_changed(i, has ? "is back" : "has gone");
   }
+  look_for_more(network);
+}
+
+void Device::look_for_more(const HostNetwork& network) {
+  for (const HostAddress& address : choose_addresses(network, chosen_)) {
+    if (eids_.has(address.eid) || eids().size() == URMA_MAX_EID_CNT) continue;
+    guarded(URMA_LOG_SITE, [&] {
+      has_eid_.reserve(eids().size() + 1);
+      if (!appeared_(address.eid)) return;
+      has_eid_.push_back(true);
+      eids_.add(address.eid);
+      eid_changed(static_cast<uint32_t>(has_eid_.size() - 1), "is new");
+    });
+  }
+}
+
+void Device::eid_changed(uint32_t index, const char* how) {
+  URMA_LOG(INFO, "EID {} of {}, {}, {}", index, name_, text_of(eids()[index]), how);
+  changed_(URMA_EVENT_EID_CHANGE, index);
 }
 
 void Device::port_changed(uint32_t port, bool running) {

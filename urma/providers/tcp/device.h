@@ -6,9 +6,12 @@
 
 #include <functional>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "jetty/eid_table.h"
 #include "urma/base/host.h"
 #include "urma/providers/tcp/host_network.h"
 
@@ -19,6 +22,8 @@ inline constexpr uint32_t kMaxTransfer = 1U << 31;
 
 class Device {
  public:
+  // Whether the process can be reached at a new address: it becomes an EID then.
+  using Appeared = std::function<bool(const urma_eid_t&)>;
   // PORT_ACTIVE, PORT_DOWN or EID_CHANGE, and the number of the port or EID.
   using Changed = std::function<void(urma_async_event_type_t, uint32_t)>;
 
@@ -31,28 +36,35 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  // As found at the start: other addresses have no index.
-  const std::vector<urma_eid_t>& eids() const { return eids_; }
+  // Those found at the start, then those that have come since watch(). Any thread.
+  std::span<const urma_eid_t> eids() const { return eids_.all(); }
+  const EidTable& table() const { return eids_; }
+  // As found at the start.
   const urma_device_attr_t& attr() const { return attr_; }
 
   // Reports the current state of the ports to the registry, and later changes to both. Only the
   // first call counts; both outlive it, or its unwatch(). Any thread.
-  void watch(Service* service, Registry* registry, const Changed& changed);
+  void watch(Service* service, Registry* registry, const Appeared& appeared,
+             const Changed& changed);
   void unwatch();
 
  private:
   void look();
+  void look_for_more(const HostNetwork& network);
+  void eid_changed(uint32_t index, const char* how);
   void port_changed(uint32_t port, bool running);
 
+  const std::string chosen_;
   const char* const name_;
   const uint32_t first_port_;
-  std::vector<urma_eid_t> eids_;
+  EidTable eids_;
   std::vector<std::string> ports_;  // interfaces
   urma_device_attr_t attr_ = {};
 
   // For the service thread only, from the first watch() on.
   Service* service_ = nullptr;
   Registry* registry_ = nullptr;
+  Appeared appeared_;
   Changed changed_;
   std::optional<NetworkNews> news_;
   std::vector<bool> has_eid_;

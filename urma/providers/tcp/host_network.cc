@@ -70,8 +70,14 @@ urma_mtu_t mtu_of(const std::string& interface) {
   return static_cast<urma_mtu_t>(mtu);
 }
 
-bool is_named(const HostAddress& address, std::string_view name) {
-  return name.empty() || address.interface == name || text_of(address.eid) == name;
+template <typename Call>
+void for_each_name(std::string_view names, const Call& call) {
+  for (;;) {
+    const std::string_view name = names.substr(0, names.find(','));
+    call(name);
+    if (name.size() == names.size()) return;
+    names.remove_prefix(name.size() + 1);
+  }
 }
 
 bool has_eid(const std::vector<HostAddress>& addresses, const urma_eid_t& eid) {
@@ -86,6 +92,12 @@ bool HostNetwork::has(const urma_eid_t& eid) const { return has_eid(addresses, e
 bool HostNetwork::running(const std::string& interface) const {
   const auto found = interfaces.find(interface);
   return found != interfaces.end() && found->second.running;
+}
+
+// An empty name matches all.
+bool HostNetwork::matches(const HostAddress& address, std::string_view name) const {
+  return interfaces.at(address.interface).up &&
+         (name.empty() || address.interface == name || text_of(address.eid) == name);
 }
 
 HostNetwork read_host_network() {
@@ -105,27 +117,28 @@ HostNetwork read_host_network() {
 
 std::vector<HostAddress> choose_addresses(const HostNetwork& network, std::string_view devices) {
   std::vector<HostAddress> chosen;
-  for (;;) {
-    const std::string_view name = devices.substr(0, devices.find(','));
-    bool found = false;
+  for_each_name(devices, [&](std::string_view name) {
     for (const HostAddress& address : network.addresses) {
-      if (!network.interfaces.at(address.interface).up || !is_named(address, name)) continue;
-      found = true;
-      if (!has_eid(chosen, address.eid)) chosen.push_back(address);
+      if (network.matches(address, name) && !has_eid(chosen, address.eid)) {
+        chosen.push_back(address);
+      }
     }
-    if (!found && !name.empty()) {
-      URMA_LOG(WARNING,
-               "URMA_TCP_DEVICES: {:.64} is neither an interface that is up and has a global "
-               "address, nor such an address",
-               name);
-    }
-    if (name.size() == devices.size()) break;
-    devices.remove_prefix(name.size() + 1);
-  }
+  });
   std::stable_partition(chosen.begin(), chosen.end(),
                         [](const HostAddress& address) { return !is_loopback(address.eid); });
   if (chosen.size() > URMA_MAX_EID_CNT) chosen.resize(URMA_MAX_EID_CNT);
   return chosen;
+}
+
+void log_unmatched(const HostNetwork& network, std::string_view devices) {
+  for_each_name(devices, [&](std::string_view name) {
+    const auto matches = [&](const HostAddress& address) { return network.matches(address, name); };
+    if (name.empty() || std::ranges::any_of(network.addresses, matches)) return;
+    URMA_LOG(WARNING,
+             "URMA_TCP_DEVICES: {:.64} is neither an interface that is up and has a global "
+             "address, nor such an address",
+             name);
+  });
 }
 
 urma_port_attr_t port_attr(const std::string& interface, bool running) {

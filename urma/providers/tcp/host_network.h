@@ -31,15 +31,18 @@ struct HostNetwork {
 
   bool has(const urma_eid_t& eid) const;
   bool running(const std::string& interface) const;
+  // Whether the address is usable, and its interface or itself has this name.
+  bool matches(const HostAddress& address, std::string_view name) const;
 };
 
 // Throws Error.
 HostNetwork read_host_network();
 
 // The interfaces that are up and that URMA_TCP_DEVICES selects, in its order: names or addresses,
-// separated by commas; all if it is empty. Loopback addresses come last. Logs entries that match
-// nothing.
+// separated by commas; all if it is empty. Loopback addresses come last.
 std::vector<HostAddress> choose_addresses(const HostNetwork& network, std::string_view devices);
+// Logs its entries that match nothing.
+void log_unmatched(const HostNetwork& network, std::string_view devices);
 
 urma_port_attr_t port_attr(const std::string& interface, bool running);
 

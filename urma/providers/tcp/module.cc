@@ -9,7 +9,9 @@
 #include "jetty/mishaps.h"
 #include "jetty/ops.h"
 #include "jetty/wire_transport.h"
+#include "urma/base/guard.h"
 #include "urma/base/host.h"
+#include "urma/base/log.h"
 #include "urma/base/provider_module.h"
 #include "urma/providers/tcp/device.h"
 #include "urma/providers/tcp/settings.h"
@@ -49,7 +51,11 @@ class Network {
     });
     device_.watch(
         host()->service, host()->registry,
-        [this](urma_async_event_type_t type, uint32_t element) { events_.raise(type, element); });
+        [this](const urma_eid_t& eid) { return wire_.listen_at(eid); },
+        [this](urma_async_event_type_t type, uint32_t element) {
+          if (type == URMA_EVENT_EID_CHANGE) show_eids();
+          events_.raise(type, element);
+        });
     auto context = std::make_unique<Context>(&engine_, device_.attr(), dev, eid_index);
     context->ops = &context_ops;
     // The last that can fail: it keeps a pointer to the context.
@@ -61,9 +67,14 @@ class Network {
   void leave(Context* context) { events_.remove(&context->events()); }
 
  private:
+  // Queries after the event agree with it.
+  void show_eids() {
+    guarded(URMA_LOG_SITE, [this] { host()->registry->set_eids(kDeviceName, device_.eids()); });
+  }
+
   Device& device_;
   const PortRange ports_ = port_range(*host()->settings);
-  Wire wire_{device_.eids(), device_.eids(), ports_, host()->runtime()->nonce(),
+  Wire wire_{device_.table(), device_.table(), ports_, host()->runtime()->nonce(),
              timeout_ms(*host()->settings)};
   WireTransport engine_{*host(), &wire_, kMaxTransfer};
   DeviceEvents events_;

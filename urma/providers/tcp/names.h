@@ -24,8 +24,8 @@ std::vector<uint16_t> ports_of(const PortRange& range, IdKind kind, uint32_t id)
 // Any thread.
 class Names final : public WireNames, private PortHost {
  public:
-  Names(std::vector<urma_eid_t> eids, const PortRange& range, uint64_t random)
-      : names_(this, std::move(eids), range, /*block_suffix=*/""), ids_(&names_, random) {}
+  Names(const EidTable& eids, const PortRange& range, uint64_t random)
+      : names_(this, eids, range, /*block_suffix=*/""), ids_(&names_, random) {}
 
   // Before any id is taken.
   void start(Carrier* carrier) { carrier_ = carrier; }

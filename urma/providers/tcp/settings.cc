@@ -33,10 +33,10 @@ PortRange port_range(const Settings& settings) {
 
 uint64_t timeout_ms(const Settings& settings) { return settings.number("URMA_TCP_TIMEOUT_MS"); }
 
-CarrierConfig carrier_config(const Settings& settings, const std::vector<urma_eid_t>& addresses,
+CarrierConfig carrier_config(const Settings& settings, std::span<const urma_eid_t> addresses,
                              const PortRange& ports) {
   CarrierConfig config;
-  config.addresses = addresses;
+  config.addresses.assign(addresses.begin(), addresses.end());
   config.first_port = ports.first;
   config.last_port = ports.last;
   config.timeout_ms = timeout_ms(settings);

@@ -5,7 +5,7 @@
 #define URMA_PROVIDERS_TCP_SETTINGS_H_
 
 #include <cstdint>
-#include <vector>
+#include <span>
 
 #include "jetty/port_names.h"
 #include "urma/base/settings.h"
@@ -18,7 +18,7 @@ namespace urma::tcp {
 PortRange port_range(const Settings& settings);
 uint64_t timeout_ms(const Settings& settings);
 // Of a process with these addresses.
-CarrierConfig carrier_config(const Settings& settings, const std::vector<urma_eid_t>& addresses,
+CarrierConfig carrier_config(const Settings& settings, std::span<const urma_eid_t> addresses,
                              const PortRange& ports);
 
 }  // namespace urma::tcp

@@ -52,7 +52,7 @@ bool bind_to(int fd, const Address& at) {
 }
 
 // Not valid, with *error, if the address or the port cannot be had.
-OwnFd listen_at(const Address& at, int* error) {
+OwnFd make_listener(const Address& at, int* error) {
   OwnFd fd = make_socket(at.eid);
   if (fd.valid()) {
     // Keeps listening at an address that goes and comes back.
@@ -90,6 +90,7 @@ class SocketCarrier final : public Carrier {
   const std::array<uint8_t, 16>& process() const override { return process_; }
   bool listen_also(uint16_t port) override;
   void stop_listening(uint16_t port) override;
+  bool listen_at(const urma_eid_t& eid) override;
   std::unique_ptr<Stream> connect(const urma_eid_t& from, const Address& to,
                                   std::string* why) override;
   std::unique_ptr<Stream> accept() override;
@@ -118,6 +119,7 @@ class SocketCarrier final : public Carrier {
   const std::shared_ptr<Newcomers> newcomers_;
   const Fd epoll_;
   Mutex mutex_;
+  std::vector<urma_eid_t> addresses_ URMA_GUARDED_BY(mutex_) = config_.addresses;
   std::map<uint16_t, std::vector<OwnFd>> listeners_ URMA_GUARDED_BY(mutex_);  // by port
   uint16_t port_ = 0;
 };
@@ -147,9 +149,9 @@ void SocketCarrier::listen() {
 
 int SocketCarrier::listen_on(uint16_t port) {
   std::vector<OwnFd> listeners;
-  for (const urma_eid_t& eid : config_.addresses) {
+  for (const urma_eid_t& eid : addresses_) {
     int error = 0;
-    OwnFd fd = listen_at({eid, port}, &error);
+    OwnFd fd = make_listener({eid, port}, &error);
     if (!fd.valid()) return error;
     if (port == 0) port = SocketAddress::local_of(fd.get()).port;
     listeners.push_back(std::move(fd));
@@ -168,6 +170,28 @@ bool SocketCarrier::listen_also(uint16_t port) {
 void SocketCarrier::stop_listening(uint16_t port) {
   const MutexLock lock(mutex_);
   if (port != port_) listeners_.erase(port);
+}
+
+bool SocketCarrier::listen_at(const urma_eid_t& eid) {
+  const MutexLock lock(mutex_);
+  std::map<uint16_t, OwnFd> more;
+  addresses_.reserve(addresses_.size() + 1);
+  for (auto& [port, listeners] : listeners_) {
+    int error = EMFILE;
+    OwnFd fd = descriptors_are_scarce() ? OwnFd() : make_listener({eid, port}, &error);
+    if (!fd.valid()) {
+      URMA_LOG_LIMITED(WARNING, "a new address is no EID: listening at {}: {}",
+                       text_of(Address{eid, port}), std::strerror(error));
+      return false;
+    }
+    watch(fd.get(), static_cast<uint32_t>(fd.get()));
+    listeners.reserve(listeners.size() + 1);
+    more.emplace(port, std::move(fd));
+  }
+  // From here on nothing fails.
+  addresses_.push_back(eid);
+  for (auto& [port, fd] : more) listeners_[port].push_back(std::move(fd));
+  return true;
 }
 
 void SocketCarrier::watch(int fd, uint32_t number) {

@@ -16,7 +16,7 @@
 namespace urma::tcp {
 
 struct CarrierConfig {
-  std::vector<urma_eid_t> addresses;  // where it listens
+  std::vector<urma_eid_t> addresses;  // where it listens at first
   uint16_t first_port = 0;            // 0: any
   uint16_t last_port = 0;
   uint64_t timeout_ms = 1000;            // of a greeting, and of a missing acknowledgement

@@ -67,11 +67,11 @@ void once(std::atomic<bool>* flag, const Begin& begin) {
 
 }  // namespace
 
-Wire::Wire(std::vector<urma_eid_t> eids, std::vector<urma_eid_t> addresses, const PortRange& ports,
-           uint64_t random, uint64_t timeout_ms)
+Wire::Wire(const EidTable& eids, const EidTable& addresses, const PortRange& ports, uint64_t random,
+           uint64_t timeout_ms)
     : timeout_ns_(timeout_ms * 1'000'000),
-      addresses_(std::move(addresses)),
-      names_(std::move(eids), ports, random),
+      addresses_(addresses),
+      names_(eids, ports, random),
       sockets_(::epoll_create1(EPOLL_CLOEXEC)),
       polls_to_spin_(kPollsToSpin) {
   if (!sockets_.valid()) fail_errno(URMA_ENOMEM, "making an epoll descriptor");
@@ -172,7 +172,8 @@ void Wire::reach(const Address& to, std::function<void(const Ref&)> told) {
   }
   if (is_silent(to)) return told(nullptr);
   std::string why;
-  std::unique_ptr<Stream> stream = carrier_->connect(source_for(addresses_, to.eid), to, &why);
+  std::unique_ptr<Stream> stream =
+      carrier_->connect(source_for(addresses_.all(), to.eid), to, &why);
   if (stream == nullptr) {
     URMA_LOG_LIMITED(DEBUG, "{} cannot be reached: {}", text_of(to), why);
     return told(nullptr);

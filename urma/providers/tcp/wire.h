@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "jetty/eid_table.h"
 #include "jetty/wire.h"
 #include "jetty/wire_engine.h"
 #include "urma/base/fd.h"
@@ -38,12 +39,14 @@ class Wire final : public urma::Wire {
   using OnFound = std::function<void(Answer, const Ref&)>;
 
   // `addresses` are those of the host that it uses. The EIDs are some of them, or, with loopback
-  // addresses alone, one of a runtime directory.
-  Wire(std::vector<urma_eid_t> eids, std::vector<urma_eid_t> addresses, const PortRange& ports,
-       uint64_t random, uint64_t timeout_ms);
+  // addresses alone, one of a runtime directory. Both outlive it.
+  Wire(const EidTable& eids, const EidTable& addresses, const PortRange& ports, uint64_t random,
+       uint64_t timeout_ms);
 
   // Before the first queue: peers can reach this process from now on. Throws Error.
   void open(const std::function<std::unique_ptr<Carrier>()>& make);
+  // Once it is open: at one more address. False if that cannot be. Service thread.
+  bool listen_at(const urma_eid_t& eid) { return carrier_->listen_at(eid); }
 
   WireEngine& engine() const { return *engine_; }
   // Before open(), nothing may be claimed.
@@ -192,7 +195,7 @@ class Wire final : public urma::Wire {
 
   const uint64_t timeout_ns_;
   const uint64_t most_held_ = memory_for_peers();
-  const std::vector<urma_eid_t> addresses_;
+  const EidTable& addresses_;
   Names names_;
   WireEngine* engine_ = nullptr;
   std::unique_ptr<Carrier> carrier_;

@@ -31,7 +31,7 @@ void Wire::find(IdKind kind, const urma_eid_t& eid, uint32_t id, OnFound found) 
     const bool known = search != searches_.end();
     if (!known) {
       await();
-      Search begun = {kind, eid, id, is_of_directory(eid) ? loopback_beside(addresses_) : eid,
+      Search begun = {kind, eid, id, is_of_directory(eid) ? loopback_beside(addresses_.all()) : eid,
                       ports_of(names_.range(), kind, id)};
       begun.deadline_ns = monotonic_ns() + timeout_ns_;
       search = searches_.emplace(key, std::move(begun)).first;

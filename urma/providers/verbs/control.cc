@@ -63,7 +63,8 @@ Control::Control(Service* service, DatagramNetwork* network, ControlServer* serv
              [this](const PeerRef& peer, PeerLoss loss) { server_->on_peer_lost(peer, loss); }),
       ports_(service, network, wire_.socket->local(),
              [this](DatagramSocket* socket) { on_ready(socket); }),
-      names_(&ports_, {config.eid}, kWellKnownPorts, "-" + hex_of(config.eid)) {
+      eids_(config.eid),
+      names_(&ports_, eids_, kWellKnownPorts, "-" + hex_of(config.eid)) {
   const Randomness random = make_randomness(config.seed);
   std::copy(std::begin(random.of_transactions), std::end(random.of_transactions), wire_.key);
   service->watch(wire_.socket->fd(), EPOLLIN, [this](uint32_t) { on_ready(wire_.socket.get()); });

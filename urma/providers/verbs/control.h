@@ -133,6 +133,7 @@ class Control {
   ControlAsker asker_;
   ControlWatch watch_;
   ControlPorts ports_;
+  const EidTable eids_;
   PortNames names_;
   RequestId last_call_ = 0;
   std::unordered_map<RequestId, Call> calls_;
