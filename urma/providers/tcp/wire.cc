@@ -510,17 +510,26 @@ void Wire::asleep() {
 
 // On the service thread: nobody polls.
 void Wire::serve() {
-  epoll_event events[kEventsPerTurn];
-  const int count = ::epoll_wait(sockets_.get(), events, kEventsPerTurn, 0);
-  for (int i = 0; i < count; ++i) {
-    Ref connection;
-    {
-      const MutexLock lock(list_mutex_);
-      const auto found = open_.find(number_of(events[i]));
-      if (found != open_.end()) connection = found->second;
-    }
-    if (connection != nullptr) guarded(URMA_LOG_SITE, [&] { connection->progress(); });
+  std::array<Ref, kEventsPerTurn> ready;
+  const size_t count = find_ready(ready);
+  for (size_t i = 0; i < count; ++i) guarded(URMA_LOG_SITE, [&] { ready[i]->progress(); });
+}
+
+size_t Wire::find_ready(std::span<Ref> ready) {
+  const MutexLock lock(list_mutex_);
+  // It must be that one.
+  if (open_.size() == 1) {
+    ready[0] = open_.begin()->second;
+    return 1;
   }
+  epoll_event events[kEventsPerTurn];
+  const int got = ::epoll_wait(sockets_.get(), events, kEventsPerTurn, 0);
+  size_t count = 0;
+  for (int i = 0; i < got; ++i) {
+    const auto found = open_.find(number_of(events[i]));
+    if (found != open_.end()) ready[count++] = found->second;
+  }
+  return count;
 }
 
 void Wire::begin_spinning() {

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -178,6 +179,7 @@ class Wire final : public urma::Wire {
   void use(const Ref& connection);
   void forget(const Ref& connection);
   void serve();
+  size_t find_ready(std::span<Ref> ready);
   void begin_spinning();
   void tick();
   void stop_spinning();
