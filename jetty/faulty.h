@@ -44,6 +44,9 @@ class FaultyPath final : public Path {
   FaultyPath(Sender* sender, RemoteQueue* target, uint32_t hint, Faults* faults)
       : Path(sender, target, hint), misfortune_(faults) {}
 
+  // A delay ends by the clock.
+  bool wakes() const override { return false; }
+
  private:
   using Step = typename Path::Step;
 

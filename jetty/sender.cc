@@ -322,18 +322,18 @@ void Sender::make_room(const RemoteQueue* group) {
   if (oldest != paths_.end()) paths_.erase(oldest);
 }
 
-bool Sender::serve() {
+auto Sender::serve() -> Look {
   const bool asleep = jfc().armed() && !queue_.empty();
-  if (!pending_.load() && !asleep) return false;
+  if (!pending_.load() && !asleep) return Look::kNever;
   const uint64_t polls = jfc().polls();
   if (polls != polls_seen_) {
     polls_seen_ = polls;
-    if (queue_.waiting()) return true;
+    if (queue_.waiting()) return Look::kSoon;
     // The program looks after what is in flight.
     if (rounds_in_flight_ != 0 && !asleep) {
       rounds_in_flight_ = 0;
       pending_.store(false);
-      return false;
+      return Look::kNever;
     }
   }
   ForeignScope scope(lock());
@@ -346,14 +346,27 @@ bool Sender::serve() {
       unfinished || (rounds_in_flight_ != 0 && rounds_in_flight_ < kRoundsInFlight);
   if (!waiting) rounds_in_flight_ = 0;
   pending_.store(waiting);
-  return waiting;
+  const bool moved = has_moved();
+  if (!waiting) return Look::kNever;
+  const bool wakes = std::ranges::all_of(
+      paths_, [](const auto& path) { return path->outstanding == 0 || path->wakes(); });
+  return jfc().armed() && wakes && !moved ? Look::kLater : Look::kSoon;
+}
+
+// Since the last call.
+bool Sender::has_moved() {
+  uint64_t mark = queue_.posted() * 31 + queue_.retired();
+  for (const auto& path : paths_) mark = mark * 31 + path->mark();
+  return std::exchange(mark_seen_, mark) != mark;
 }
 
 bool Sender::serve_armed() {
   if (!jfc().armed() || queue_.empty()) return false;
   ForeignScope scope(lock());
   queue_.advance_paths();
-  return queue_.more() && jfc().armed();
+  // What has ended may be what a fence on another path waits for.
+  const bool moved = has_moved();
+  return jfc().armed() && (queue_.more() || (queue_.waiting() && moved));
 }
 
 urma_status_t Sender::advise(RemoteQueue* target) {

@@ -69,6 +69,14 @@ class TargetPath : public SendPath {
   }
   // True if no request waits to be executed.
   bool idle() const { return first_pending_ == kNoEntry; }
+  // Another number once a request has moved on, almost always.
+  uint64_t mark() const {
+    const uint64_t moved = idle() ? 0 : queue_->at(first_pending_).moved;
+    return (uint64_t{first_pending_} << 32 | outstanding) + moved;
+  }
+  // Whether the program, or the service thread while the program sleeps, is woken by all that the
+  // requests may wait for.
+  virtual bool wakes() const { return false; }
 
  protected:
   // The oldest request that waits; not to be called while idle().
@@ -145,8 +153,10 @@ class Sender {
   uint64_t retired();
 
   // Service thread, from time to time: goes on with requests that wait to be executed, unless the
-  // program polls. True if some still wait.
-  bool serve();
+  // program polls. Tells when to look again: later, if nothing has moved and the program sleeps
+  // until something wakes it.
+  enum class Look { kNever, kLater, kSoon };
+  Look serve();
   // Service thread, at once, if the JFC is armed: nobody polls. True if more can be done at
   // once.
   bool serve_armed();
@@ -211,6 +221,7 @@ class Sender {
   RemoteQueue* target_of(const urma_jfs_wr_t& wr) const URMA_REQUIRES(lock());
   TargetPath* path_to_member(RemoteQueue* group, uint32_t hint) URMA_REQUIRES(lock());
   void make_room(const RemoteQueue* group) URMA_REQUIRES(lock());
+  bool has_moved() URMA_REQUIRES(lock());
   TargetPath* add_path(RemoteQueue* target, uint32_t hint) URMA_REQUIRES(lock());
   // The short way stays shut until a request has gone the long one.
   void shut_short_way() URMA_REQUIRES(lock()) { take_short_way(nullptr, &kNobody); }
@@ -232,6 +243,7 @@ class Sender {
   std::atomic<uint32_t> far_ways_{0};
   uint32_t rounds_in_flight_ = 0;  // rounds of the service thread without anything to execute
   uint64_t polls_seen_ = 0;
+  uint64_t mark_seen_ = 0;
   SendQueue queue_;
   std::vector<std::unique_ptr<TargetPath>> paths_ URMA_GUARDED_BY(lock());
   TargetPath* last_path_ URMA_GUARDED_BY(lock()) = nullptr;

@@ -15,6 +15,8 @@ namespace {
 
 // How long the service thread lets a program be silent before it moves what the program left.
 constexpr uint64_t kTickNs = 1'000'000;
+// The same for one that sleeps until something comes: the pause doubles up to this.
+constexpr uint64_t kLongestTickNs = 16'000'000;
 
 // Receivers that a poll looks at besides its own.
 constexpr size_t kReceiversPerSweep = 4;
@@ -269,8 +271,13 @@ void Transport::remove_sender(Sender* sender) {
 
 void Transport::watch_pending() {
   // SYNC(ticking): pairs with the exchange in tick().
-  if (ticking_.exchange(true)) return;
-  service_->post([this] { tick_timer_ = service_->after(kTickNs, [this] { tick(); }); });
+  if (!ticking_.exchange(true) || seldom_.exchange(false)) service_->post([this] { tick_soon(); });
+}
+
+void Transport::tick_soon() {
+  if (tick_timer_ != 0) service_->cancel(tick_timer_);
+  tick_ns_ = kTickNs;
+  tick_timer_ = service_->after(tick_ns_, [this] { tick(); });
 }
 
 void Transport::tick() {
@@ -279,14 +286,17 @@ void Transport::tick() {
   // SYNC(ticking): what was stored before each watch_pending() that found a tick due is visible
   // after an exchange. A store would let the look at the bells pass it.
   ticking_.exchange(false);
-  bool waiting = false;
+  auto next = Sender::Look::kNever;
   {
     const MutexLock lock(senders_mutex_);
-    for (Sender* sender : senders_) waiting |= sender->serve();
+    for (Sender* sender : senders_) next = std::max(next, sender->serve());
   }
-  if (waiting && !ticking_.exchange(true)) {
-    tick_timer_ = service_->after(kTickNs, [this] { tick(); });
-  }
+  if (next == Sender::Look::kNever) return;
+  // Before others see that a tick is due: they may ask for an earlier one.
+  seldom_.store(next == Sender::Look::kLater);
+  if (ticking_.exchange(true)) return;
+  tick_ns_ = next == Sender::Look::kLater ? std::min(2 * tick_ns_, kLongestTickNs) : kTickNs;
+  tick_timer_ = service_->after(tick_ns_, [this] { tick(); });
 }
 
 }  // namespace urma

@@ -194,6 +194,7 @@ class Transport : public ProgressDomain, public SegmentInspector {
   void serve_round();
   void serve_senders_round();
   void tick();
+  void tick_soon();
 
   Service* service_;
   const std::unique_ptr<Faults> faults_;
@@ -210,12 +211,14 @@ class Transport : public ProgressDomain, public SegmentInspector {
   Mutex senders_mutex_;
   std::vector<Sender*> senders_ URMA_GUARDED_BY(senders_mutex_);
   std::atomic<bool> ticking_{false};
+  std::atomic<bool> seldom_{false};  // the tick that is due may be late for others
 
   // On the service thread only.
   bool serving_ = false;          // a round of serve_receives() is due
   bool serving_senders_ = false;  // the same of serve_senders()
   std::multimap<CompletionQueue*, Service::TimerId> delayed_;
   Service::TimerId tick_timer_ = 0;
+  uint64_t tick_ns_ = 0;  // until the next one
   Service::TimerId hint_timer_ = 0;
   uint64_t next_hint_ns_ = 0;
   GroupTable groups_;

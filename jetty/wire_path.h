@@ -98,6 +98,7 @@ class OnlyWirePath : public WirePath {
  public:
   using WirePath::WirePath;
   bool advance() override { return advance_way(); }
+  bool wakes() const override { return true; }
 };
 
 }  // namespace urma
