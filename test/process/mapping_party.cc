@@ -18,6 +18,23 @@
 #include "test/process/configs.h"
 
 namespace urma_test {
+namespace {
+
+// One reading, which misses some if other threads map or unmap meanwhile.
+int look_at_memfd_areas(const void* start, uint64_t bytes) {
+  const auto first = reinterpret_cast<uint64_t>(start);
+  std::ifstream maps("/proc/self/maps");
+  int found = 0;
+  for (std::string line; std::getline(maps, line);) {
+    const uint64_t from = std::stoull(line, nullptr, 16);
+    const uint64_t to = std::stoull(line.substr(line.find('-') + 1), nullptr, 16);
+    const bool meets = from < first + bytes && to > first;
+    if (meets && line.find("/memfd:") != std::string::npos) ++found;
+  }
+  return found;
+}
+
+}  // namespace
 
 std::string why_not_in_place() {
   if (::sysconf(_SC_PAGESIZE) != kPage) return "needs pages of 4 KiB";
@@ -56,14 +73,10 @@ void expect_filled(const char* data, uint64_t bytes) {
 }
 
 int memfd_areas(const void* start, uint64_t bytes) {
-  const auto first = reinterpret_cast<uint64_t>(start);
-  std::ifstream maps("/proc/self/maps");
-  int found = 0;
-  for (std::string line; std::getline(maps, line);) {
-    const uint64_t from = std::stoull(line, nullptr, 16);
-    const uint64_t to = std::stoull(line.substr(line.find('-') + 1), nullptr, 16);
-    const bool meets = from < first + bytes && to > first;
-    if (meets && line.find("/memfd:") != std::string::npos) ++found;
+  int found = look_at_memfd_areas(start, bytes);
+  for (int before = -1; found != before;) {
+    before = found;
+    found = look_at_memfd_areas(start, bytes);
   }
   return found;
 }
