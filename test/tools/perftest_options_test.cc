@@ -212,6 +212,8 @@ INSTANTIATE_TEST_SUITE_P(
         Good{"send_lat --format csv", HOLDS(c.format == Format::kCsv)},
         Good{"send_lat --format json", HOLDS(c.format == Format::kJson)},
         Good{"send_lat --thousands --final", HOLDS(c.thousands&& c.final_only)},
+        Good{"atomic_lat --poll-always", HOLDS(c.poll_always)},
+        Good{"write_bw --poll-always", HOLDS(c.poll_always)},
         Good{"send_lat --accept-forever", HOLDS(c.accept_forever)},
         Good{"send_lat --cpu 1", HOLDS(c.cpu == 1u && !c.server_cpu)},
         Good{"send_lat --loopback --cpu 0,1", HOLDS(c.cpu == 0u && c.server_cpu == 1u)},
@@ -423,6 +425,8 @@ INSTANTIATE_TEST_SUITE_P(Combinations, BadLine,
                              "write_bw --loopback --jetty_id 5",
                              "write_bw --loopback --va 0x100000000",
                              "write_bw --stdout --format json",
+                             "send_bw --poll-always",
+                             "read_lat --poll-always -e",
                              "write_bw --verify --enable_write_dirty"}));
 
 TEST(PerftestOptions, DeviceMayBeLeftOut) {

@@ -62,6 +62,7 @@ const std::vector<Choice> kChoices = {
     {"", "--format csv", "--format json", "--thousands", "--final"},
     {"", "--bw_unit GB", "--bw_unit KB"},
     {"", "--percentiles 50,90"},
+    {"", "--poll-always"},
     {"", "--enable_write_dirty"},
     {"", "-F"},
 };
@@ -147,6 +148,7 @@ bool tests_are_allowed(const Line& line) {
   if (line.has("-r") && !line.bandwidth() && !send) return false;
   if (line.has("--rate_limit") && (!line.bandwidth() || atomic)) return false;
   if (line.has("--percentiles") && line.bandwidth()) return false;
+  if (line.has("--poll-always") && (send || line.has("-e"))) return false;
   if (line.has("short") && !write && !send) return false;
   if (line.has("bcopy") && atomic) return false;
   if (line.bandwidth()) return true;

@@ -117,12 +117,14 @@ def over_tcp(duel: Duel, libfabric: tuple[Libfabric, ...] = ()) -> Duel:
 
 def network_duels() -> list[Duel]:
     n, time, per_second = NETWORK_ITERATIONS, Unit.TIME, Unit.RATE
+    polling = '--poll-always'  # as the target of UCX does
     duels = [
-        over_tcp(Duel('write latency, UCP', time, latency('write_lat', 8, n),
+        over_tcp(Duel('write latency, UCP', time, latency('write_lat', 8, n, polling),
                       ucp('ucp_put_lat', 8, n))),
-        over_tcp(Duel('read latency, UCP', time, latency('read_lat', 8, n), ucp('ucp_get', 8, n))),
-        over_tcp(Duel('fetch-add latency, UCP', time, latency('atomic_lat', 8, n, '-A', 'faa'),
-                      ucp('ucp_fadd', 8, n))),
+        over_tcp(Duel('read latency, UCP', time, latency('read_lat', 8, n, polling),
+                      ucp('ucp_get', 8, n))),
+        over_tcp(Duel('fetch-add latency, UCP', time,
+                      latency('atomic_lat', 8, n, '-A', 'faa', polling), ucp('ucp_fadd', 8, n))),
         over_tcp(Duel('send rate, UCP', per_second, rate('send_bw', 8, 8 * n),
                       ucp('tag_bw', 8, 8 * n) + ucp('ucp_am_bw', 8, 8 * n))),
         over_tcp(Duel('write rate, UCP', per_second, rate('write_bw', 8, 8 * n),

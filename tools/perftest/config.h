@@ -102,6 +102,7 @@ struct Config {
   urma_transport_mode_t mode = URMA_TM_RM;    // -p
   JettyMode jetty_mode = JettyMode::kDuplex;  // -b: kSimplex
   bool flat_api = false;                      // -f
+  bool poll_always = false;                   // --poll-always
   uint32_t jettys = 1;                        // -J
   uint32_t jettys_per_jfr = 0;                // --jettys_pre_jfr
   bool segment_per_jetty = false;             // --seg_pre_jetty

@@ -222,14 +222,20 @@ bool Exchange::quit_seen() {
   return quit_seen_;
 }
 
-bool Exchange::wait_for_data() {
+bool Exchange::data_within(int ms) {
   std::vector<pollfd> waits;
   for (const int socket : sockets_) waits.push_back({socket, POLLIN, 0});
+  return poll(waits.data(), waits.size(), ms) > 0;
+}
+
+bool Exchange::wait_for_data() {
   while (!interrupted) {
-    if (poll(waits.data(), waits.size(), kSliceMs) > 0) return true;
+    if (data_within(kSliceMs)) return true;
   }
   return false;
 }
+
+bool Exchange::has_data() { return due() && data_within(0); }
 
 bool Exchange::data_waiting() {
   if (due()) look(false);

@@ -76,6 +76,8 @@ class Exchange {
 
   // Waits until a peer has sent something, or is gone. False: interrupted by the user.
   bool wait_for_data();
+  // Whether that is so now. Asks the kernel at most every 100 ms.
+  bool has_data();
 
   // Of the following calls; kTimeout at first.
   void set_timeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
@@ -91,6 +93,7 @@ class Exchange {
  private:
   void transfer(int socket, std::span<const uint8_t> out, std::span<uint8_t> in);
   bool due();
+  bool data_within(int ms);
   void look(bool quit_may_come);
 
   std::vector<int> sockets_;

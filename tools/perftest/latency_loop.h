@@ -201,7 +201,8 @@ bool LatencyLoop<Post>::await(uint64_t i) {
 // Only a poll continues what one post could not finish, such as a large message.
 template <typename Post>
 bool LatencyLoop<Post>::await_byte(uint8_t mark) {
-  const uint32_t spins = session_.watch.spins();
+  const bool polls = session_.config.poll_always;
+  const uint32_t spins = polls ? 1 : session_.watch.spins();
   const volatile uint8_t* const last = in_ + size_ - 1;
   for (;;) {
     for (uint32_t i = 0; i < spins; i++) {
@@ -211,8 +212,9 @@ bool LatencyLoop<Post>::await_byte(uint8_t mark) {
         return true;
       }
     }
+    if (polls) session_.serve_peer();
     if (under_way_ >= batch_) (void)try_completion();
-    if (session_.watch.idle_after_spins()) return false;
+    if (polls ? session_.watch.idle() : session_.watch.idle_after_spins()) return false;
   }
 }
 

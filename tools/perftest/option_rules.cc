@@ -70,6 +70,8 @@ void check_tests(const Draft& draft) {
     only_for(draft, option, send && bandwidth, "send_bw", "send_bw -d urma_shm0 --enable_credit");
   }
   only_for(draft, "use_jfce", !write, "tests of read, send and atomic", "send_lat -d urma_shm0 -e");
+  only_for(draft, "poll-always", !send, "tests of read, write and atomic",
+           "read_lat -d urma_net0 --poll-always");
   only_for(draft, "use_flat_api", !atomic, "tests of read, write and send",
            "write_lat -d urma_shm0 -b -f");
   only_for(draft, "all", !atomic, "tests of read, write and send", "write_bw -d urma_shm0 -a");
@@ -122,6 +124,7 @@ void check_modes(const Draft& draft) {
   refuse_if(bonding && draft.has("bond_level") && config.bond_level == "iodie" && !config.ctp,
             "--bond_level iodie without --ctp", "that level with --ctp",
             example(config, "--bond_level iodie --ctp"));
+  not_both(draft, "poll-always", "use_jfce");
   not_both(draft, "bond_level", "single_path");
   not_both(draft, "enable_imm", "enable_notify");
   not_both(draft, "layout", "inline_size");

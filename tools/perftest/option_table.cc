@@ -216,6 +216,8 @@ void add_queues(CLI::App& app, Config& config) {
       {{"0", URMA_DEF_ORDER}, {"1", URMA_OT}, {"2", URMA_OI}, {"3", URMA_OL}, {"4", URMA_NO}},
       "default, OT, OI, OL, NO (0)");
   group.flag("-e,--use_jfce", config.events, "wait for events instead of polling");
+  group.flag("--poll-always", config.poll_always,
+             "poll also while this side only waits (read, write, atomic)");
   group.value("--wait_jfc_timeout", "MS", "limit of such a wait, 0: poll, -1: none (1000)",
               [&config](const std::string& text) {
                 config.wait_jfc_timeout_ms = parse_timeout("--wait_jfc_timeout", text);

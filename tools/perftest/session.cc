@@ -6,6 +6,8 @@
 #include <string>
 #include <thread>
 
+#include "tools/perftest/run.h"
+
 namespace perftest {
 namespace {
 
@@ -56,9 +58,14 @@ void Session::expect(bool peer_finishes) {
 
 void Session::be_passive() {
   if (config.ends_by != EndsBy::kUser && !exchange.extended()) return;
+  if (config.poll_always) poll_until_told();
   if (exchange.wait_for_data()) return;
   exchange.notify_quit();
   partial = true;
+}
+
+void Session::poll_until_told() {
+  while (!interrupted.load(std::memory_order_relaxed) && !exchange.has_data()) serve_peer();
 }
 
 void Session::failed(const urma_cr_t& record) {

@@ -73,7 +73,14 @@ struct Session {
     return n;
   }
 
+  // A poll that may execute requests of the peer; nothing is received.
+  void serve_peer() const {
+    urma_cr_t record;
+    (void)poll(queues.arrived(), 1, &record);
+  }
+
  private:
+  void poll_until_told();
   [[noreturn]] static void poll_failed(int result);
 };
 
