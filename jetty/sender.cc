@@ -346,11 +346,11 @@ auto Sender::serve() -> Look {
       unfinished || (rounds_in_flight_ != 0 && rounds_in_flight_ < kRoundsInFlight);
   if (!waiting) rounds_in_flight_ = 0;
   pending_.store(waiting);
-  const bool moved = has_moved();
   if (!waiting) return Look::kNever;
+  if (!jfc().armed() || has_moved()) return Look::kSoon;
   const bool wakes = std::ranges::all_of(
       paths_, [](const auto& path) { return path->outstanding == 0 || path->wakes(); });
-  return jfc().armed() && wakes && !moved ? Look::kLater : Look::kSoon;
+  return wakes ? Look::kLater : Look::kSoon;
 }
 
 // Since the last call.
@@ -365,8 +365,7 @@ bool Sender::serve_armed() {
   ForeignScope scope(lock());
   queue_.advance_paths();
   // What has ended may be what a fence on another path waits for.
-  const bool moved = has_moved();
-  return jfc().armed() && (queue_.more() || (queue_.waiting() && moved));
+  return jfc().armed() && (queue_.more() || (queue_.waiting() && has_moved()));
 }
 
 urma_status_t Sender::advise(RemoteQueue* target) {

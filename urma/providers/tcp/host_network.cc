@@ -94,7 +94,6 @@ bool HostNetwork::running(const std::string& interface) const {
   return found != interfaces.end() && found->second.running;
 }
 
-// An empty name matches all.
 bool HostNetwork::matches(const HostAddress& address, std::string_view name) const {
   return interfaces.at(address.interface).up &&
          (name.empty() || address.interface == name || text_of(address.eid) == name);

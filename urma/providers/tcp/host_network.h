@@ -31,7 +31,8 @@ struct HostNetwork {
 
   bool has(const urma_eid_t& eid) const;
   bool running(const std::string& interface) const;
-  // Whether the address is usable, and its interface or itself has this name.
+  // Whether its interface is up, and the address or the interface has this name; all have an empty
+  // one.
   bool matches(const HostAddress& address, std::string_view name) const;
 };
 
