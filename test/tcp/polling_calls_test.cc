@@ -2,14 +2,21 @@
 //
 // The calls of the kernel that a request takes between two processes that poll.
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <string_view>
+#include <utility>
+
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/tcp/polling_party.h"
+#include "test/tcp/service_thread.h"
 
 namespace {
 
@@ -24,6 +31,12 @@ struct Calls {
 };
 thread_local Calls* counted = nullptr;
 
+// Called by a thread after its next packet that ends so.
+constexpr std::string_view kMark = "the end of a packet";
+thread_local void (*after_packet)(int fd) = nullptr;
+// Of all threads.
+std::atomic<uint64_t> waits{0};
+
 }  // namespace
 
 // The provider's calls come here.
@@ -32,6 +45,8 @@ thread_local Calls* counted = nullptr;
 VISIBLE ssize_t send(int fd, const void* data, size_t bytes, int flags) {
   const ssize_t sent = ::syscall(SYS_sendto, fd, data, bytes, flags, nullptr, 0);
   if (counted != nullptr) ++((flags & MSG_MORE) != 0 ? counted->ahead : counted->packets);
+  const std::string_view packet(static_cast<const char*>(data), bytes);
+  if (after_packet != nullptr && packet.ends_with(kMark)) std::exchange(after_packet, nullptr)(fd);
   return sent;
 }
 
@@ -59,6 +74,7 @@ VISIBLE int setsockopt(int fd, int level, int name, const void* value, socklen_t
 
 VISIBLE int epoll_wait(int epoll, epoll_event* events, int most, int limit_ms) {
   if (counted != nullptr) ++counted->others;
+  ++waits;
   return static_cast<int>(::syscall(SYS_epoll_wait, epoll, events, most, limit_ms));
 }
 
@@ -144,6 +160,49 @@ TEST_F(PollingTest, AWriteTakesAPacketAndAnAnswer) {
         });
         channel.sync();
       });
+}
+
+// A program that sleeps leaves the connection to its service thread.
+void write_and_sleep(Party& party) {
+  urma_jfc_t* jfc = party.endpoint.send_jfc;
+  ASSERT_EQ(urma_rearm_jfc(jfc, false), URMA_SUCCESS);
+  party.post_write();
+  uint32_t events = 1;
+  ASSERT_EQ(urma_wait_jfc(party.endpoint.jfce, 1, -1, &jfc), 1);
+  urma_ack_jfc(&jfc, &events, 1);
+  await(jfc);
+}
+
+// A post lasts until the service thread has found that its answer has come.
+TEST_F(PollingTest, TheServiceThreadSleepsDuringAPost) {
+  static constexpr uint64_t kFew = 100;
+  const auto writes = [](Channel& channel) {
+    Config config;
+    config.events = true;
+    Party party(channel, config);
+    channel.sync();
+    write_and_sleep(party);
+    std::copy(kMark.begin(), kMark.end(), &party.memory[2 * kSize] - kMark.size());
+    const uint64_t before = waits;
+    after_packet = [](int fd) {
+      pollfd answered = {fd, POLLIN, 0};
+      EXPECT_EQ(::poll(&answered, 1, -1), 1);
+      const uint64_t limit = waits + kFew;
+      while (status_of_service_thread("State:") != "S" && waits <= limit) continue;
+    };
+    party.post_write();
+    EXPECT_EQ(after_packet, nullptr);
+    EXPECT_LE(waits - before, kFew);
+    await(party.endpoint.send_jfc);
+    channel.sync();
+  };
+  const auto sleeps = [](Channel& channel) {
+    const Party party(channel);
+    // It asks for nothing from here on.
+    channel.sync();
+    channel.sync();
+  };
+  run_two("writes", writes, "sleeps", sleeps);
 }
 
 }  // namespace

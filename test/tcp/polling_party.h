@@ -25,7 +25,7 @@ inline void await(urma_jfc_t* jfc) {
 
 // One of two processes that poll: it has memory, and knows the other one.
 struct Party {
-  explicit Party(Channel& channel) {
+  explicit Party(Channel& channel, const Config& config = {}) : endpoint(config) {
     segment = endpoint.add(memory.data(), memory.size());
     endpoint.post_receive(segment, memory.data(), kSize);
     const Offer theirs = channel.swap(offer_of(endpoint, segment));
@@ -51,10 +51,13 @@ struct Party {
     send();
     await(endpoint.send_jfc);
   }
-  void write() {
+  void post_write() {
     urma_sge_t from = piece(segment, memory.data() + kSize, kSize);
     urma_sge_t to = piece(remote, remote->seg.ubva.va + 2 * kSize, kSize);
     endpoint.post(write_request(queue, &from, &to));
+  }
+  void write() {
+    post_write();
     await(endpoint.send_jfc);
   }
 

@@ -3,14 +3,12 @@
 // How often a process wakes up that waits. Only its service thread counts: sanitizers have others.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/tcp/service_thread.h"
 
 namespace urma_test {
 namespace {
@@ -19,23 +17,8 @@ constexpr milliseconds kWindow{1000};
 // Of what had not ended when the window began.
 constexpr int64_t kAlways = 5;
 
-std::string word_behind(const std::string& file, const std::string& name) {
-  std::ifstream words(file);
-  for (std::string word; words >> word;) {
-    if (word == name && words >> word) return word;
-  }
-  throw std::runtime_error(file + " has no " + name);
-}
-
 // How often the service thread has gone to sleep.
-int64_t sleeps() {
-  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
-    const std::string status = thread.path() / "status";
-    if (word_behind(status, "Name:") != "urma-service") continue;
-    return std::stoll(word_behind(status, "voluntary_ctxt_switches:"));
-  }
-  throw std::runtime_error("no service thread");
-}
+int64_t sleeps() { return std::stoll(status_of_service_thread("voluntary_ctxt_switches:")); }
 
 // How often this process wakes up in a window that another process keeps.
 int64_t wake_ups_in_window(Channel& channel) {

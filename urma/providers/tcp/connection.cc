@@ -541,6 +541,15 @@ void Connection::incoming_closed(IncomingEnd* end, uint8_t status) {
 bool Connection::progress(bool to_end) {
   if (gone() || !mutex_.try_lock()) return false;
   const MutexLock lock(mutex_, std::adopt_lock);
+  return take_turn(to_end);
+}
+
+void Connection::serve() {
+  const MutexLock lock(mutex_);
+  if (!gone()) take_turn(/*to_end=*/false);
+}
+
+bool Connection::take_turn(bool to_end) {
   const uint64_t reads_before = reads_;
   ending_where_it_fails([&] {
     mutex_.assume_held();

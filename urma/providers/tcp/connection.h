@@ -60,6 +60,8 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   // also notices an end of the stream right behind it; otherwise the next call does. True if
   // something has come. Any thread.
   bool progress(bool to_end = false);
+  // The same, after any other thread: what waits would wake the service thread again and again.
+  void serve();
   // Sends what is due, as far as there is room. `answers`: for a program that posts.
   void push(bool answers);
   bool awaits();
@@ -160,6 +162,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   uint32_t add_ticket(OnAnswer answered) URMA_REQUIRES(mutex_);
 
   // Receiving.
+  bool take_turn(bool to_end) URMA_REQUIRES(mutex_);
   bool receive_some(bool to_end) URMA_REQUIRES(mutex_);
   std::optional<size_t> receive_behind(std::span<const iovec> places) URMA_REQUIRES(mutex_);
   bool lands() const URMA_REQUIRES(mutex_);

@@ -512,7 +512,7 @@ void Wire::asleep() {
 void Wire::serve() {
   std::array<Ref, kEventsPerTurn> ready;
   const size_t count = find_ready(ready);
-  for (size_t i = 0; i < count; ++i) guarded(URMA_LOG_SITE, [&] { ready[i]->progress(); });
+  for (size_t i = 0; i < count; ++i) guarded(URMA_LOG_SITE, [&] { ready[i]->serve(); });
 }
 
 size_t Wire::find_ready(std::span<Ref> ready) {
