@@ -95,6 +95,8 @@ class Way {
   // False if there is no room now.
   virtual bool send(const Outgoing& message, uint32_t cookie) = 0;
   virtual bool access(const WireGrant& grant, const WireAccess& access, uint32_t cookie) = 0;
+  // If send() has begun this message, and not taken it, it ends without a report.
+  virtual void take_back(uint32_t /*cookie*/) {}
   // A hint for the next two: there is no report, and it has not ended.
   virtual bool quiet() const { return false; }
   // The next report; false if there is none.
@@ -144,8 +146,9 @@ class WireIncoming : public IncomingWay {
   virtual std::string who() const = 0;
 
   // A message whose bytes come once there is a receive for them: they land in its pieces until all
-  // have come, or until end_parts(), after which no piece is written.
-  enum class Landing { kComing, kWhole, kFailed };
+  // have come, or until end_parts(), after which no piece is written. kTakenBack: the rest does not
+  // come; without in_parts(), peek() passes the message.
+  enum class Landing { kComing, kWhole, kFailed, kTakenBack };
   virtual bool in_parts() const { return false; }
   virtual void begin_parts(std::span<const LocalPiece> /*pieces*/) {}
   virtual Landing landed() const { return Landing::kFailed; }

@@ -136,7 +136,11 @@ void WirePath::look_up(SendEntry* entry) {
   half_->implicit_imports.look_up(entry, target()->id.eid);
 }
 
-void WirePath::next_begins() { part_ = {}; }
+void WirePath::next_begins() {
+  part_ = {};
+  // However the first request ends, nothing more of it is sent.
+  if (way_ != nullptr && !idle()) way_->take_back(sender()->queue().index_of(first()));
+}
 
 // A way keeps messages in order, and executes accesses before those that follow them.
 bool WirePath::placed_before(const SendEntry& entry) {

@@ -102,12 +102,19 @@ template <typename Base>
 auto WireReceiverOver<Base>::go_on(WireIncoming* way, Poll* poll) -> Step {
   Message message;
   const auto landing = way->landed();
-  if (way->peek(&message) != Peek::kMessage) return this->end_abandoned(way);
+  if (landing == WireIncoming::Landing::kTakenBack) {
+    // Another message may have its receive.
+    if (holding_ == way) holding_ = nullptr;
+    way->end_parts();
+    return Step::kMoved;
+  }
   if (landing == WireIncoming::Landing::kComing) {
     // Acquire pairs with the release in IncomingWay::abandon.
     const bool abandoned = way->abandoned.load(std::memory_order_acquire);
     return abandoned ? this->end_abandoned(way) : Step::kBlocked;
   }
+  // It is not taken back any more.
+  if (way->peek(&message) != Peek::kMessage) return this->end_abandoned(way);
   if (way->staging()) {
     if (landing == WireIncoming::Landing::kFailed) return this->end_abandoned(way);
     way->end_staging();

@@ -510,6 +510,17 @@ bool Connection::access(const std::shared_ptr<SendingEnd>& end, SegmentRef segme
   return true;
 }
 
+void Connection::take_back(uint32_t way) {
+  const MutexLock lock(mutex_);
+  if (gone()) return;
+  ending_where_it_fails([&] {
+    mutex_.assume_held();
+    wire_->await();
+    put(PartBody{way});
+    flush();
+  });
+}
+
 void Connection::close_way(uint32_t way) {
   wire_->await();
   say(CloseWayBody{way});
@@ -782,7 +793,7 @@ void Connection::feed_part(std::span<const char> come) {
       }
       return bytes;
     });
-    if (!landed.has_value()) return landing_.way->skip(come.size());
+    if (landed.value_or(0) == 0) return landing_.way->skip(come.size());
     come = come.subspan(*landed);
   }
 }

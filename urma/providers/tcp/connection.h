@@ -90,6 +90,8 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   bool send(SendingEnd* end, const Outgoing& message, uint32_t cookie);
   bool access(const std::shared_ptr<SendingEnd>& end, SegmentRef segment, const WireAccess& access,
               uint32_t cookie);
+  // The rest of its large message does not come.
+  void take_back(uint32_t way);
   void close_way(uint32_t way);
   // Requests end without a report: their memory is not used any more.
   void let_go();
@@ -147,6 +149,9 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   void say(const Body& body) {
     const MutexLock lock(mutex_);
     if (gone()) return;
+    // A sender that has taken back one message must learn that it has ended before another is
+    // pulled.
+    put_owed();
     put(body);
     flush();
   }

@@ -18,7 +18,7 @@
 
 namespace urma::tcp {
 
-inline constexpr uint16_t kGreetingVersion = 2;
+inline constexpr uint16_t kGreetingVersion = 3;
 inline constexpr std::array<char, 8> kGreetingMagic = {'U', 'R', 'M', 'A', '-', 'T', 'C', 'P'};
 
 enum HelloFlag : uint16_t { kHasSecret = 1 };

@@ -152,6 +152,7 @@ struct PullBody {
   uint32_t way;
 };
 
+// Nothing follows it: the rest of the message does not come.
 struct PartBody {
   static constexpr FrameKind kKind = FrameKind::kPart;
   uint32_t way;

@@ -58,6 +58,21 @@ bool SendingEnd::is_lost() const {
   return lost_;
 }
 
+// Its queue ends it itself.
+void SendingEnd::give_up_large() {
+  const Large large = *std::exchange(large_, std::nullopt);
+  if (!large.ended) sent_.back().given_up = true;
+  std::erase_if(reports_, [&](const WireReport& report) { return report.cookie == large.cookie; });
+}
+
+bool SendingEnd::take_back(uint32_t cookie) {
+  const MutexLock lock(mutex_);
+  if (!large_.has_value() || large_->cookie != cookie) return false;
+  const bool ended = large_->ended;
+  give_up_large();
+  return !ended;
+}
+
 std::optional<Answer> SendingEnd::answer(uint32_t* members) const {
   const MutexLock lock(mutex_);
   *members = members_;
@@ -76,12 +91,7 @@ void SendingEnd::forget_queue() {
 
 bool SendingEnd::close() {
   const MutexLock lock(mutex_);
-  if (large_.has_value()) {
-    // Its queue ends it itself.
-    const uint32_t cookie = std::exchange(large_, std::nullopt)->cookie;
-    if (!sent_.empty() && sent_.back().cookie == cookie) sent_.back().given_up = true;
-    std::erase_if(reports_, [=](const WireReport& report) { return report.cookie == cookie; });
-  }
+  if (large_.has_value()) give_up_large();
   if (std::exchange(closing_, true)) return false;
   const bool accepted = answer_ == Answer::kAccepted;
   // An answer still to come closes it.
@@ -155,6 +165,9 @@ bool SendingEnd::sent_part(uint64_t bytes) {
 
 bool SendingEnd::pulled() {
   const MutexLock lock(mutex_);
+  // The receiver may not know yet that it does not come.
+  const auto given_up = [](const Sent& sent) { return sent.given_up; };
+  if (std::any_of(sent_.begin(), sent_.end(), given_up)) return true;
   if (!large_.has_value()) return closing_ || closed_;
   if (large_->pulled) return false;
   large_->pulled = true;
@@ -166,8 +179,9 @@ void SendingEnd::end_oldest(urma_cr_status_t status) {
   const Sent sent = sent_.front();
   sent_.pop_front();
   sent_bytes_ -= sent.bytes;
+  if (sent.given_up) return;
   if (large_.has_value() && large_->cookie == sent.cookie) large_->ended = true;
-  if (!sent.given_up) reports_.push_back({sent.cookie, status, {}});
+  reports_.push_back({sent.cookie, status, {}});
 }
 
 bool SendingEnd::received(uint32_t count, urma_cr_status_t status) {
@@ -277,6 +291,10 @@ bool Way::access(const WireGrant& grant, const WireAccess& access, uint32_t cook
   return use(connection) && connection->access(end_, grant.segment.ref, access, cookie);
 }
 
+void Way::take_back(uint32_t cookie) {
+  if (end_->take_back(cookie)) connection_->take_back(end_->way());
+}
+
 void Way::push() {
   if (used_ != nullptr) used_->push(/*answers=*/true);
 }
@@ -331,7 +349,12 @@ bool IncomingEnd::has_messages(bool* stuck) {
 bool IncomingEnd::begin_part(uint64_t bytes) {
   const MutexLock lock(mutex_);
   if (closed_with_.has_value()) return true;
-  if (!pulled_ || bytes == 0 || bytes > held_.front().head.length - announced_) return false;
+  if (bytes == 0) {
+    take_back();
+    return true;
+  }
+  const bool coming = pulled_ && !held_.front().taken_back;
+  if (!coming || bytes > held_.front().head.length - announced_) return false;
   announced_ += bytes;
   return true;
 }
@@ -341,6 +364,15 @@ void IncomingEnd::part_ended() {
   if (!closed_with_.has_value() && pulled_ && landed_ == held_.front().head.length) {
     connection_->engine().arrived(*jfc);
   }
+}
+
+// Nothing follows a large message before it has ended, here or for its sender.
+void IncomingEnd::take_back() {
+  const bool large = !held_.empty() && is_announced(held_.back().head);
+  const bool begun = held_.size() == 1 && pulled_;
+  if (!large || (begun && landed_ == held_.back().head.length)) return;
+  held_.back().taken_back = true;
+  connection_->engine().arrived(*jfc);
 }
 
 bool IncomingEnd::sender_closed() {
@@ -358,7 +390,18 @@ bool IncomingEnd::over() const {
   return closed_with_.has_value() && sender_closed_;
 }
 
+std::optional<Message> IncomingEnd::taken_back() const {
+  const MutexLock lock(mutex_);
+  const bool any = !held_.empty() && held_.front().taken_back;
+  return any ? std::optional(held_.front().head) : std::nullopt;
+}
+
 Peek IncomingEnd::next(Message* message) {
+  while (const std::optional<Message> gone = taken_back()) {
+    consume(*gone, URMA_CR_WR_FLUSH_ERR);
+    // The next one waits by itself.
+    rnr_since_ns = unbound_since_ns = 0;
+  }
   const MutexLock lock(mutex_);
   if (held_.empty()) return Peek::kEmpty;
   *message = held_.front().head;
@@ -385,7 +428,6 @@ void IncomingEnd::answer(uint8_t status) {
     ++taken_;
     pulled_ = failed_ = false;
     wanted_.store(false, std::memory_order_relaxed);
-    announced_ = landed_ = 0;
     first = owed_.empty();
     if (first || owed_.back().status != status) {
       owed_.push_back({1, status});
@@ -427,6 +469,7 @@ void IncomingEnd::begin_parts(std::span<const LocalPiece> pieces) {
   {
     const MutexLock lock(mutex_);
     pieces_.assign(pieces.begin(), pieces.end());
+    announced_ = landed_ = 0;
     pulled_ = true;
     wanted_.store(true, std::memory_order_relaxed);
   }
@@ -436,6 +479,7 @@ void IncomingEnd::begin_parts(std::span<const LocalPiece> pieces) {
 IncomingEnd::Landing IncomingEnd::landed() const {
   const MutexLock lock(mutex_);
   if (closed_with_.has_value()) return Landing::kFailed;
+  if (held_.front().taken_back) return Landing::kTakenBack;
   if (landed_ < held_.front().head.length) return Landing::kComing;
   return failed_ ? Landing::kFailed : Landing::kWhole;
 }

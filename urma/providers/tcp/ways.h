@@ -61,6 +61,8 @@ class SendingEnd {
   Turn go_on(uint32_t cookie, uint64_t* sent);
   // True for the last bytes.
   bool sent_part(uint64_t bytes);
+  // It ends without a report. True if its receiver has to be told.
+  bool take_back(uint32_t cookie);
   // These return false if the peer breaks the rules.
   bool pulled();
   bool received(uint32_t count, urma_cr_status_t status);
@@ -82,7 +84,7 @@ class SendingEnd {
   struct Sent {
     uint32_t cookie;
     uint64_t bytes;
-    bool given_up;  // by the queue, which has ended it
+    bool given_up;  // by the queue, which has ended it: a large message
   };
   // A message whose bytes follow once it has a receive.
   struct Large {
@@ -95,6 +97,7 @@ class SendingEnd {
 
   void report(WireReport report) URMA_REQUIRES(mutex_);
   void tell() URMA_REQUIRES(mutex_);
+  void give_up_large() URMA_REQUIRES(mutex_);
   void end(urma_cr_status_t status) URMA_REQUIRES(mutex_);
   void end_oldest(urma_cr_status_t status) URMA_REQUIRES(mutex_);
 
@@ -127,6 +130,7 @@ class Way final : public urma::Way {
   std::optional<Answer> opened(uint32_t* members) override;
   bool send(const Outgoing& message, uint32_t cookie) override;
   bool access(const WireGrant& grant, const WireAccess& access, uint32_t cookie) override;
+  void take_back(uint32_t cookie) override;
   bool quiet() const override { return end_->quiet(); }
   bool reap(WireReport* report) override { return end_->reap(report); }
   void push() override;
@@ -152,6 +156,7 @@ struct Held {
   Message head;
   Payloads::Place payload;
   Charge charge;
+  bool taken_back = false;  // the rest does not come
 };
 
 class IncomingEnd final : public WireIncoming {
@@ -161,7 +166,8 @@ class IncomingEnd final : public WireIncoming {
   // Called by the connection. False if the peer breaks the rules.
   bool may_hold(uint64_t payload) const;
   void hold(Held held);
-  // A part of the large message begins. False if that many bytes were not requested.
+  // A part of the large message begins. False if that many bytes were not requested. 0: the sender
+  // has taken the message back, if it has not ended.
   bool begin_part(uint64_t bytes);
   // Calls into() with the places of its next bytes; into() returns how many have arrived, or
   // nothing if no memory backs the places. Nothing if they have no place any more: skip them.
@@ -202,6 +208,8 @@ class IncomingEnd final : public WireIncoming {
     uint8_t status;
   };
 
+  void take_back() URMA_REQUIRES(mutex_);
+  std::optional<Message> taken_back() const;
   Peek next(Message* message) override;
   void answer(uint8_t status) override;
 
