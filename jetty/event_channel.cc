@@ -265,7 +265,9 @@ std::shared_ptr<Wakeup> EventChannel::make_wakeup() {
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
     fail_errno(URMA_ENOMEM, "making a wake-up of a JFCE");
   }
-  auto wakeup = std::make_shared<Wakeup>(Wakeup{Fd(ends[0]), Fd(ends[1])});
+  Fd here(ends[0]), there(ends[1]);
+  if (!here.valid() || !there.valid()) fail_errno(URMA_ENOMEM, "making a wake-up of a JFCE");
+  auto wakeup = std::make_shared<Wakeup>(Wakeup{std::move(here), std::move(there)});
   const MutexLock lock(mutex_);
   wakeups_.push_back(wakeup);
   try {

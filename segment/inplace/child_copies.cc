@@ -38,6 +38,7 @@ void ChildCopies::prepare() {
   if (told_.valid() || ::pipe2(ends, O_CLOEXEC) != 0) return;
   told_.reset(ends[0]);
   tell_.reset(ends[1]);
+  if (!told_.valid() || !tell_.valid()) drop();
 }
 
 void ChildCopies::drop() {

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <utility>
 
 namespace urma {
@@ -15,11 +16,22 @@ inline bool make_nonblocking(int fd) {
   return flags >= 0 && ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
 }
 
-// Owns one file descriptor.
+// The numbers 0 to 2 stay free for the program's own streams: if it has closed them, as daemons do,
+// what it and the log write there must not reach a file of the library. Returns a higher number for
+// such a one, which is closed; -1 with errno EMFILE if there is none.
+inline int above_standard(int fd) {
+  if (fd < 0 || fd > STDERR_FILENO) return fd;
+  const int above = ::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  ::close(fd);
+  if (above < 0) errno = EMFILE;
+  return above;
+}
+
+// Owns one file descriptor, which has just been made: it may get another number.
 class Fd {
  public:
   Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
+  explicit Fd(int fd) : fd_(above_standard(fd)) {}
   Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Fd& operator=(Fd&& other) noexcept {
     if (this != &other) reset(std::exchange(other.fd_, -1));
@@ -34,7 +46,7 @@ class Fd {
   int release() { return std::exchange(fd_, -1); }
   void reset(int fd = -1) {
     if (fd_ >= 0) ::close(fd_);
-    fd_ = fd;
+    fd_ = above_standard(fd);
   }
 
  private:

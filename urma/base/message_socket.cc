@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -135,6 +136,8 @@ MessageSocket::Received MessageSocket::receive(void* message, size_t bytes, Atta
       fds->emplace_back(received);
     }
   }
+  // As the kernel does if none is left: none behind the first that is missing.
+  fds->erase(std::ranges::find_if(*fds, [](const Fd& fd) { return !fd.valid(); }), fds->end());
   if (got == 0) return Received::kClosed;
   // Truncated with all places taken: there were more. Otherwise this process has no descriptors
   // left, and the handler of the message finds one missing.

@@ -9,6 +9,7 @@
 #include <new>
 #include <set>
 
+#include "urma/base/fd.h"
 #include "urma/base/mutex.h"
 
 namespace urma {
@@ -48,6 +49,7 @@ void after_fork_in_child() URMA_NO_THREAD_SAFETY_ANALYSIS {
 
 // With the lock held: no child may get a copy that it does not know of.
 int keep(OwnFds* all, int fd) URMA_REQUIRES(all->mutex) {
+  fd = above_standard(fd);
   if (fd >= 0) all->fds.insert(fd);
   return fd;
 }

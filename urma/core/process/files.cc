@@ -50,8 +50,9 @@ void fail_no_fd(const std::string& doing) {
 }
 
 Fd checked_fd(int fd, const std::string& doing) {
-  if (fd < 0) fail_no_fd(doing);
-  return Fd(fd);
+  Fd made(fd);
+  if (!made.valid()) fail_no_fd(doing);
+  return made;
 }
 
 bool try_flock(int fd, int operation, const std::string& path) {

@@ -250,19 +250,19 @@ void check_runtime_dir(const RuntimeDir& dir, const PeerUsers& peers, bool share
 RuntimeDir open_runtime_dir(const Settings& settings, const PeerUsers& peers) {
   RuntimeDir dir;
   dir.path = choose_path(settings);
-  const int fd = ::open(dir.path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0 && (errno == ELOOP || errno == ENOTDIR)) {
+  Fd fd(::open(dir.path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd.valid() && (errno == ELOOP || errno == ENOTDIR)) {
     fail(URMA_FAIL,
          "runtime directory {} is a symbolic link or no directory: remove it, or set "
          "URMA_RUNTIME_DIR to another path",
          dir.path);
   }
-  dir.fd = checked_fd(fd, urma::format("opening the runtime directory {}", dir.path));
+  dir.fd = checked_fd(fd.release(), urma::format("opening the runtime directory {}", dir.path));
   // A directory that no setting names may have been made by any user.
   check_runtime_dir(dir, peers, peers.wide() && !settings.text("URMA_RUNTIME_DIR").empty());
   // systemd-tmpfiles keeps everything below a locked directory, however old. If locks are refused,
   // this fails before anything is made.
-  try_flock(fd, LOCK_SH, dir.path);
+  try_flock(dir.fd.get(), LOCK_SH, dir.path);
   return dir;
 }
 

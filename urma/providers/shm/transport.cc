@@ -33,12 +33,10 @@ OwnerKey key_of(const Link& link) { return {link.serial()}; }
 
 // This one included. A process that was killed counts until it is cleaned up.
 size_t count_processes(int dir_fd) {
-  const int fd = ::openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const std::unique_ptr<DIR, int (*)(DIR*)> dir(fd < 0 ? nullptr : ::fdopendir(fd), ::closedir);
-  if (dir == nullptr) {
-    if (fd >= 0) ::close(fd);
-    return 0;
-  }
+  Fd fd(::openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::fdopendir(fd.get()), ::closedir);
+  if (dir == nullptr) return 0;
+  static_cast<void>(fd.release());
   size_t count = 0;
   while (const dirent* entry = ::readdir(dir.get())) {
     if (std::string_view(entry->d_name).starts_with("slot-")) ++count;
