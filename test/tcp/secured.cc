@@ -12,6 +12,7 @@
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/log_lines.h"
 #include "test/tcp/certificates.h"
 
 namespace urma_test {
@@ -61,12 +62,16 @@ Body sender(bool trusted, urma_cr_status_t status) {
   return [=](Channel& channel) {
     if (!trusted) forget_trust();
     std::vector<char> memory(64);
+    const LogLines lines;
     OwnedEndpoint endpoint;
     urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
     urma_target_jetty_t* queue = endpoint.import(channel.receive<QueueId>());
     urma_sge_t local = piece(segment, memory.data(), memory.size());
     endpoint.post(send_request(queue, &local));
     wait_for_status(endpoint.send_jfc, status);
+    // A peer with TLS says nothing to one without.
+    const bool told = !trusted && std::string(trust()) == "secret";
+    EXPECT_EQ(LogLines::count({"no connection to"}) != 0, told) << LogLines::all();
     channel.sync();
   };
 }
@@ -75,12 +80,14 @@ Body sender(bool trusted, urma_cr_status_t status) {
 TEST_F(SecuredTest, OnlyPeersWithTheTrustReachAProcess) {
   Child receiver("receiver", [](Channel& channel) {
     std::vector<char> memory(64);
+    const LogLines lines;
     OwnedEndpoint endpoint;
     urma_target_seg_t* segment = endpoint.add(memory.data(), memory.size());
     endpoint.post_receive(segment, memory.data(), memory.size(), 1);
     channel.send(endpoint.queue_id());
     channel.sync();  // the stranger has given up
     EXPECT_TRUE(has_nothing(endpoint.receive_jfc));
+    EXPECT_NE(LogLines::count({"no connection to"}), 0u) << LogLines::all();
     channel.sync();
     wait_for_success(endpoint.receive_jfc, 1);
     channel.sync();

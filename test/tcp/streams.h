@@ -63,6 +63,7 @@ inline StreamState finish_greeting(Stream& stream, std::string* why) {
 struct Greeted {
   StreamState begins, answers;
   std::string begins_why, answers_why;
+  bool begins_met, answers_met;  // a peer, each by what the other has said
 };
 
 inline Greeted greet(Stream& begins, Stream& answers) {
@@ -75,6 +76,8 @@ inline Greeted greet(Stream& begins, Stream& answers) {
     greeted.begins = begins.progress(&greeted.begins_why);
     greeted.answers = answers.progress(&greeted.answers_why);
   } while (greeted.begins == StreamState::kGreeting || greeted.answers == StreamState::kGreeting);
+  greeted.begins_met = begins.met_peer();
+  greeted.answers_met = answers.met_peer();
   return greeted;
 }
 

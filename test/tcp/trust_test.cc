@@ -18,6 +18,7 @@
 #include "test/tcp/certificates.h"
 #include "test/tcp/streams.h"
 #include "urma/base/error.h"
+#include "urma/base/own_fd.h"
 
 namespace urma::tcp {
 namespace {
@@ -41,13 +42,16 @@ Greeted try_to_greet(Carrier& a, Carrier& b) {
   return greet(*begins, *answers);
 }
 
-void expect_refusal(Carrier& a, Carrier& b, const char* part) {
+// `told`: the side that begins learns that a peer refuses it, not only that the stream ends.
+void expect_refusal(Carrier& a, Carrier& b, const char* part, bool told = true) {
   const Greeted greeted = try_to_greet(a, b);
   EXPECT_EQ(greeted.begins, StreamState::kLost);
   EXPECT_EQ(greeted.answers, StreamState::kLost);
   EXPECT_TRUE(greeted.begins_why.find(part) != std::string::npos ||
               greeted.answers_why.find(part) != std::string::npos)
       << greeted.begins_why << "; " << greeted.answers_why;
+  EXPECT_TRUE(greeted.answers_met) << greeted.answers_why;
+  EXPECT_EQ(greeted.begins_met, told) << greeted.begins_why;
 }
 
 // Much more than one record, in pieces, both ways.
@@ -130,8 +134,33 @@ TEST(Trust, CertificatesAndTlsByTheSecretDoNotMix) {
 TEST(Trust, TlsAndPlainDoNotMix) {
   const auto plain = carrier(kSecret, nullptr),
              ciphered = carrier(kSecret, tls_by_secret(*kSecret));
-  expect_refusal(*ciphered, *plain, "it speaks TLS");
-  expect_refusal(*plain, *ciphered, "TLS");
+  expect_refusal(*ciphered, *plain, "it speaks TLS", /*told=*/false);
+  expect_refusal(*plain, *ciphered, "compare URMA_TCP_TLS", /*told=*/false);
+}
+
+// Who searches for a process finds them at its ports.
+TEST(Trust, OtherProgramsAreNoPeers) {
+  const OwnFd listener(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const SocketAddress any({kHere, 0});
+  ASSERT_EQ(::bind(listener.get(), any.get(), any.size()), 0);
+  ASSERT_EQ(::listen(listener.get(), 1), 0);
+  const Address there = SocketAddress::local_of(listener.get());
+  for (const auto& tls : {std::shared_ptr<const Tls>(), tls_by_secret(*kSecret)}) {
+    const auto searching = carrier(kSecret, tls);
+    for (const std::string said : {"", "SSH-2.0-OpenSSH_9.2\r\n"}) {
+      std::string why;
+      const auto stream = searching->connect(kHere, there, &why);
+      ASSERT_NE(stream, nullptr) << why;
+      {
+        wait_for(listener.get(), POLLIN);
+        const OwnFd program = OwnFd::accept(listener.get());
+        EXPECT_EQ(::send(program.get(), said.data(), said.size(), MSG_NOSIGNAL),
+                  static_cast<ssize_t>(said.size()));
+      }
+      EXPECT_EQ(finish_greeting(*stream, &why), StreamState::kLost);
+      EXPECT_FALSE(stream->met_peer()) << why;
+    }
+  }
 }
 
 // The descriptor is not readable for data that are already decrypted.

@@ -73,6 +73,9 @@ class Stream {
   virtual bool delivers() = 0;
   // Of an open one; before, only the address that it was started to or comes from.
   virtual const Peer& peer() const = 0;
+  // Whether the other end may be a peer, by what it has said. If the greeting has failed then, one
+  // of the two refuses the other; if not, nobody listens there, or another program.
+  virtual bool met_peer() const = 0;
   // Outlives the stream.
   virtual std::shared_ptr<const Carried> carried() const = 0;
   virtual std::string who() const = 0;  // for the log: address, port

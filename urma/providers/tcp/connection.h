@@ -51,6 +51,11 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   // Service thread.
   StreamState greet(std::string* why);
   bool wants_room();
+  // Whether a greeting that has failed was refused: as Stream's.
+  bool met_peer() {
+    const MutexLock lock(mutex_);
+    return !gone() && stream_->met_peer();
+  }
   const Peer& peer() const { return peer_; }  // once it is open
   uint64_t age_ns() const { return monotonic_ns() - began_ns_; }
   // For lists, except what is the same for all. Service thread.

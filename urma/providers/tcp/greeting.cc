@@ -11,7 +11,11 @@
 namespace urma::tcp {
 namespace {
 
+// The first byte of TLS is the type of a record.
+constexpr uint8_t kTlsAlert = 0x15;
 constexpr uint8_t kTlsHandshake = 0x16;
+
+bool speaks_tls(uint8_t first) { return first == kTlsAlert || first == kTlsHandshake; }
 
 template <typename Plain>
 std::span<const uint8_t> bytes_of(const Plain& plain) {
@@ -23,6 +27,12 @@ bool same(const urma_eid_t& a, const urma_eid_t& b) {
 }
 
 }  // namespace
+
+bool may_be_peer(std::span<const uint8_t> first) {
+  if (first.empty()) return false;
+  const size_t known = std::min(first.size(), kGreetingMagic.size());
+  return speaks_tls(first[0]) || std::memcmp(first.data(), kGreetingMagic.data(), known) == 0;
+}
 
 Greeting::Greeting(Role role, const Hello& ours, std::shared_ptr<const Secret> secret)
     : role_(role), ours_(ours), secret_(std::move(secret)) {
@@ -36,11 +46,11 @@ void Greeting::sent(size_t bytes) {
 
 bool Greeting::received(size_t bytes, std::string* why) {
   have_ += bytes;
+  if (!has_hello_) met_peer_ = may_be_peer(std::span(in_).first(have_));
   const size_t known = std::min(have_, kGreetingMagic.size());
   if (!has_hello_ && std::memcmp(in_.data(), kGreetingMagic.data(), known) != 0) {
-    // The first byte of TLS is the type of a record.
-    *why = in_[0] == kTlsHandshake ? "it speaks TLS, and URMA_TCP_TLS is off here; set both alike"
-                                   : "it does not speak this protocol";
+    *why = speaks_tls(in_[0]) ? "it speaks TLS, and URMA_TCP_TLS is off here; set both alike"
+                              : "it does not speak this protocol";
     return false;
   }
   if (have_ < wanted_) return true;

@@ -37,6 +37,10 @@ struct Hello {
 };
 static_assert(sizeof(Hello) == 96);
 
+// Whether the first bytes of a stream may be those of a peer: a greeting of any version, or TLS,
+// which its settings may demand. Other programs say something else, or nothing.
+bool may_be_peer(std::span<const uint8_t> first);
+
 using Digest = std::array<uint8_t, 32>;
 
 // A secret that both sides know and nobody else. Any thread.
@@ -68,6 +72,8 @@ class Greeting {
   bool received(size_t bytes, std::string* why);
 
   bool done() const { return wanted_ == 0 && out_.empty(); }
+  // Whether the other side may be a peer, by what it has said.
+  bool met_peer() const { return met_peer_; }
   // Once done.
   const Hello& theirs() const { return theirs_; }
 
@@ -91,6 +97,7 @@ class Greeting {
   size_t have_ = 0;
   size_t wanted_ = sizeof(Hello);
   bool has_hello_ = false;
+  bool met_peer_ = false;
 };
 
 }  // namespace urma::tcp

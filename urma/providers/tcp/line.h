@@ -31,6 +31,8 @@ class Line {
   virtual bool progress(std::string* /*why*/) { return true; }
   // Whether bytes can be sent already.
   virtual bool ready() const { return true; }
+  // Whether what came before ready() may be from a peer: may_be_peer() in greeting.h.
+  virtual bool met_peer() const { return false; }
   // A value that both ends of this line share, and no other line has.
   virtual Digest binding() const { return {}; }
   virtual bool tells_faults() const { return false; }

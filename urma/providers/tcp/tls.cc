@@ -2,6 +2,7 @@
 #include "urma/providers/tcp/tls.h"
 
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -62,11 +63,12 @@ class WithoutSigpipe {
 
 class TlsLine final : public Line {
  public:
-  TlsLine(std::shared_ptr<const Tls> tls, SSL* ssl, int fd, bool has_secret)
-      : tls_(std::move(tls)), ssl_(ssl), fd_(fd), has_secret_(has_secret) {}
+  TlsLine(std::shared_ptr<const Tls> tls, SSL* ssl, int fd, bool begins, bool has_secret)
+      : tls_(std::move(tls)), ssl_(ssl), fd_(fd), begins_(begins), has_secret_(has_secret) {}
   ~TlsLine() override { openssl_.SSL_free(ssl_); }
 
   bool ready() const override { return ready_; }
+  bool met_peer() const override { return met_peer_; }
   bool progress(std::string* why) override;
   std::optional<size_t> send(std::span<const iovec> pieces, std::string* why) override;
   std::optional<size_t> receive(std::span<const iovec> pieces, std::string* why) override;
@@ -83,13 +85,17 @@ class TlsLine final : public Line {
   Outcome flush(std::string* why);
   bool shake_hands(std::string* why);
   bool has_arrived() const;
+  bool hear();
 
   const OpenSsl& openssl_ = openssl();
   const std::shared_ptr<const Tls> tls_;  // OpenSSL asks it for the key
   SSL* const ssl_;
   const int fd_;
+  const bool begins_;
   const bool has_secret_;
   bool ready_ = false;
+  bool heard_ = false;
+  bool met_peer_ = false;
   bool full_ = false;
   // A record passed to OpenSSL once must stay unchanged until it has left.
   std::array<char, kRecord> record_;
@@ -126,6 +132,8 @@ bool TlsLine::progress(std::string* why) {
 }
 
 bool TlsLine::shake_hands(std::string* why) {
+  // The side that begins speaks first.
+  if (!heard_ && !hear() && !begins_) return true;
   Outcome outcome;
   {
     const WithoutSigpipe without;
@@ -212,6 +220,18 @@ bool TlsLine::has_arrived() const {
          (errno != EAGAIN && errno != EWOULDBLOCK);
 }
 
+// Looks at the first bytes, which OpenSSL has not read yet. False if none have come.
+bool TlsLine::hear() {
+  int waiting = 0;
+  // The error of a failed connect is for OpenSSL, which reports it.
+  if (begins_ && (::ioctl(fd_, FIONREAD, &waiting) != 0 || waiting <= 0)) return false;
+  std::array<uint8_t, kGreetingMagic.size()> first;
+  const ssize_t got = ::recv(fd_, first.data(), first.size(), MSG_PEEK | MSG_DONTWAIT);
+  heard_ = got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
+  met_peer_ = got > 0 && may_be_peer(std::span(first).first(static_cast<size_t>(got)));
+  return heard_;
+}
+
 Digest TlsLine::binding() const {
   Digest binding = {};
   if (openssl_.SSL_export_keying_material(ssl_, binding.data(), binding.size(),
@@ -282,7 +302,7 @@ void TlsContext::use_certificates(const std::string& certificate, const std::str
 std::unique_ptr<Line> TlsContext::make_line(int fd, bool begins) const {
   SSL* const ssl = openssl_.SSL_new(context_);
   check(ssl != nullptr, "beginning a stream");
-  auto line = std::make_unique<TlsLine>(shared_from_this(), ssl, fd, has_secret_);
+  auto line = std::make_unique<TlsLine>(shared_from_this(), ssl, fd, begins, has_secret_);
   check(openssl_.SSL_set_fd(ssl, fd) == 1, "beginning a stream");
   if (begins) {
     openssl_.SSL_set_connect_state(ssl);

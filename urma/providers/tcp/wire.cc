@@ -241,7 +241,11 @@ void Wire::greet(const Ref& connection) {
       return end_greeting(connection, nullptr);
     }
   }
-  URMA_LOG_LIMITED(DEBUG, "no connection to {}: {}", connection->who(), why);
+  if (connection->met_peer()) {
+    URMA_LOG_LIMITED(WARNING, "no connection to {}: {}", connection->who(), why);
+  } else {
+    URMA_LOG_LIMITED(DEBUG, "no connection to {}: {}", connection->who(), why);
+  }
   // A refusal takes less time.
   const bool late = connection->age_ns() > timeout_ns_ / 2;
   if (connection->began() && late) was_silent(key_of(connection->peer().listens_at));
