@@ -9,7 +9,6 @@
 #include <memory>
 #include <string>
 
-#include "jetty/remote.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/tcp/stranger.h"
@@ -20,14 +19,6 @@ namespace {
 using namespace urma::tcp;  // NOLINT: what it speaks
 
 using ListeningTest = ProcessTest;
-
-// With a greater number than almost any process: the other one must await its answer.
-std::unique_ptr<Carrier> late_carrier(const urma_eid_t& eid) {
-  for (;;) {
-    auto carrier = make_socket_carrier(config_at({eid}));
-    if (carrier->process()[0] == 0xff) return carrier;
-  }
-}
 
 // Asks the owner of a segment for each of the ports, and waits for no answer.
 void ask(Channel& channel) {
@@ -40,33 +31,10 @@ void ask(Channel& channel) {
   channel.sync();
 }
 
-std::unique_ptr<Stream> next_open(Carrier& carrier) {
-  auto stream = next_stream(carrier);
-  std::string why;
-  EXPECT_EQ(finish_greeting(*stream, &why), StreamState::kOpen) << why;
-  return stream;
-}
-
-template <typename Body>
-void expect_frame(Stream& stream) {
-  const std::string expected = frame(Body{});
-  EXPECT_EQ(receive(stream, expected.size()), expected);
-}
-
-// Answers that it is not the owner, and returns the id.
-uint32_t refuse(Stream& stream) {
-  const auto asked = receive_body<FindBody>(stream);
-  AnswerBody answer = {};
-  answer.ticket = asked.ticket;
-  answer.answer = static_cast<uint32_t>(urma::Answer::kNoSuchObject);
-  send_all(stream, frame(answer));
-  return asked.id;
-}
-
 // At two of its ports at once: it could keep either of two.
 TEST_F(ListeningTest, OnlyOneStreamAwaitsItsAnswer) {
   Child child("asks", ask);
-  const auto carrier = late_carrier(child.channel().receive<urma_eid_t>());
+  const auto carrier = carrier_numbered(kGreatest, child.channel().receive<urma_eid_t>());
   std::array<uint16_t, 2> ports = {carrier->port(), carrier->port()};
   while (!carrier->listen_also(++ports[1])) continue;
   child.channel().send(ports);

@@ -40,13 +40,16 @@ class Network {
   Fd fd_;
 };
 
+// In SetUp(), of a test that needs some.
+#define SKIP_UNLESS_ALLOWED(networks) \
+  if (!(networks))                    \
+  GTEST_SKIP() << "cannot create a network namespace; run as root, with ip(8) installed"
+
 // Two of them with a cable between them: 10.99.0.1 and fd99::1, 10.99.0.2 and fd99::2.
 class TwoNetworks : public testing::Test {
  protected:
   void SetUp() override {
-    if (!here_.allowed() || !there_.allowed()) {
-      GTEST_SKIP() << "cannot create a network namespace; run as root, with ip(8) installed";
-    }
+    SKIP_UNLESS_ALLOWED(here_.allowed() && there_.allowed());
     here_.enter();
     ip("link add wire type veth peer name eriw netns " + there_.path());
     connect("wire", "1");

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "jetty/remote.h"
 #include "test/process/endpoint.h"
 #include "test/tcp/streams.h"
 #include "urma/base/runtime.h"
@@ -46,6 +47,40 @@ Body receive_body(Stream& stream) {
   EXPECT_EQ(head.kind, Body::kKind);
   std::memcpy(&body, bytes.data() + sizeof(head), sizeof(body));
   return body;
+}
+
+template <typename Body>
+void expect_frame(Stream& stream) {
+  const std::string expected = frame(Body{});
+  EXPECT_EQ(receive(stream, expected.size()), expected);
+}
+
+// Answers that it is not the owner, and returns the id.
+inline uint32_t refuse(Stream& stream) {
+  const auto asked = receive_body<FindBody>(stream);
+  AnswerBody answer = {};
+  answer.ticket = asked.ticket;
+  answer.answer = static_cast<uint32_t>(urma::Answer::kNoSuchObject);
+  send_all(stream, frame(answer));
+  return asked.id;
+}
+
+// How numbers of processes begin: of two streams that two processes start to each other at once,
+// that of the greater one stays.
+inline constexpr uint8_t kLeast = 0x00, kGreatest = 0xff;  // than almost any
+
+inline std::unique_ptr<Carrier> carrier_numbered(uint8_t first, const urma_eid_t& eid) {
+  for (;;) {
+    auto carrier = make_socket_carrier(config_at({eid}));
+    if (carrier->process()[0] == first) return carrier;
+  }
+}
+
+inline std::unique_ptr<Stream> next_open(Carrier& carrier) {
+  auto stream = next_stream(carrier);
+  std::string why;
+  EXPECT_EQ(finish_greeting(*stream, &why), StreamState::kOpen) << why;
+  return stream;
 }
 
 // Connections to the process that serves a queue.

@@ -31,7 +31,7 @@ struct Address {
 struct Peer {
   Address listens_at;
   // Drawn at its start: a restarted process has another one. Of two streams that two processes
-  // begin to each other at once, it decides which one stays.
+  // begin to each other at once, between the same addresses, it decides which one stays.
   std::array<uint8_t, 16> process;
 };
 

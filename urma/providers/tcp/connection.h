@@ -57,6 +57,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
     return !gone() && stream_->met_peer();
   }
   const Peer& peer() const { return peer_; }  // once it is open
+  const urma_eid_t& here() const { return here_; }
   uint64_t age_ns() const { return monotonic_ns() - began_ns_; }
   // For lists, except what is the same for all. Service thread.
   urma_ext_connection_t describe(urma_ext_connection_state_t state) const;

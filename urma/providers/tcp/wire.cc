@@ -46,6 +46,13 @@ auto key_of(const Address& address) { return std::make_pair(bytes_of(address.eid
 
 auto process_of(const Peer& peer) { return std::make_pair(peer.process, key_of(peer.listens_at)); }
 
+// Whether two processes have started these to each other, between the same two addresses: both
+// processes see that alike. At another address, another process may claim to be the peer.
+bool cross(const Connection& own, const Connection& theirs) {
+  return own.began() && !theirs.began() && bytes_of(own.here()) == bytes_of(theirs.here()) &&
+         process_of(own.peer()) == process_of(theirs.peer());
+}
+
 // Of the connection. A copy: events are packed, and references into them may not be aligned.
 uint64_t number_of(const epoll_event& event) { return event.data.u64; }
 
@@ -254,8 +261,8 @@ void Wire::greet(const Ref& connection) {
 }
 
 // The side that started it keeps it, unless there is one to the same process already. Of two that
-// start one at once, that of the process with the greater number is kept: the other process awaits
-// an answer before it uses its own.
+// cross, that of the process with the greater number is kept: the other process awaits an answer
+// before it uses its own.
 void Wire::opened(const Ref& connection) {
   lives(connection);
   if (!connection->began()) {
@@ -266,7 +273,7 @@ void Wire::opened(const Ref& connection) {
   use(connection);
   connection->greet_peer();
   if (carrier_->process() < connection->peer().process) {
-    greetings_[connection->number()].agreed_by_ns = monotonic_ns() + timeout_ns_;
+    greetings_[connection->number()].agreed_by_ns = monotonic_ns() + timeout_ns_ / 2;
     return;
   }
   agree(connection);
@@ -334,36 +341,34 @@ void Wire::kept(const Ref& connection) {
 }
 
 void Wire::decide(const Ref& connection) {
-  const Process process = process_of(connection->peer());
   if (connection->began()) return agree(connection);
+  const Process process = process_of(connection->peer());
   const auto found = by_process_.find(process);
   const bool other = found != by_process_.end() && !found->second->gone();
-  if (!other) {
-    agree(connection);
-  } else if (found->second->began()) {
+  if (other && cross(*found->second, *connection)) {
     // A stream to itself has both ends here.
     if (connection->peer().process == carrier_->process()) return;
     // The peer drops its own once it has ours. Unless ours is lost: the ping tells.
     crossed_[process] = connection;
     return found->second->ping();
   }
+  if (!other) by_process_[process] = connection;
+  give_way(connection);
   connection->greet_peer();
 }
 
-// This is the one to its process: those that awaited an answer go.
+// Its peer does not answer the one that crosses it: if that awaits an answer, it goes.
+void Wire::give_way(const Ref& theirs) {
+  const auto own = std::ranges::find_if(greetings_, [&](const auto& entry) {
+    const Greeting& greeting = entry.second;
+    return greeting.agreed_by_ns != 0 && cross(*greeting.connection, *theirs);
+  });
+  if (own != greetings_.end()) join(Ref(own->second.connection), theirs);
+}
+
+// This is the one to its process.
 void Wire::agree(const Ref& connection) {
-  const Process process = process_of(connection->peer());
-  by_process_[process] = connection;
-  std::vector<Ref> others;
-  for (const auto& [number, greeting] : greetings_) {
-    const bool open = greeting.agreed_by_ns != 0;
-    if (open && process_of(greeting.connection->peer()) == process) {
-      others.push_back(greeting.connection);
-    }
-  }
-  for (const Ref& other : others) {
-    if (other != connection) join(other, connection);
-  }
+  by_process_[process_of(connection->peer())] = connection;
   end_greeting(connection, connection);
 }
 
@@ -715,7 +720,6 @@ void Wire::agree_to_unanswered(uint64_t now) {
     if (due) unanswered.push_back(greeting.connection);
   }
   for (const Ref& connection : unanswered) {
-    // The first one may have ended the others.
     if (!connection->gone()) agree(connection);
   }
 }

@@ -133,7 +133,9 @@ class Wire final : public urma::Wire {
   struct Greeting {
     Ref connection;
     std::vector<std::function<void(const Ref&)>> told;  // NULL: there is none
-    uint64_t agreed_by_ns = 0;  // 0: not open; else kept then, unless the peer decides before
+    // 0: not open; else kept then, unless the peer decides before. The searches that wait for it go
+    // on for longer.
+    uint64_t agreed_by_ns = 0;
   };
   // Nobody answered there in time.
   struct Silence {
@@ -175,6 +177,7 @@ class Wire final : public urma::Wire {
   void join(const Ref& connection, const Ref& first);
   void end_greeting(const Ref& connection, const Ref& kept);
   void decide(const Ref& connection);
+  void give_way(const Ref& theirs);
   void agree(const Ref& connection);
   void use(const Ref& connection);
   void forget(const Ref& connection);
@@ -230,7 +233,7 @@ class Wire final : public urma::Wire {
   std::map<At, Ref> by_address_;
   std::map<At, Silence> silences_;
   std::map<Process, Ref> by_process_;
-  std::map<Process, Ref> crossed_;  // started by the peer meanwhile; used if that one is lost
+  std::map<Process, Ref> crossed_;  // with by_process_; used if that one is lost
   std::map<Id, Search> searches_;
   std::optional<PeerWatches> watches_;         // since start()
   std::map<uint64_t, uint32_t> silent_beats_;  // by number
