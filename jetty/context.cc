@@ -46,14 +46,10 @@ void require_mapped(uint64_t va, uint64_t len) {
 }  // namespace
 
 Context::Context(Transport* transport, const urma_device_attr_t& attr, urma_device_t* device,
-                 uint32_t index)
-    : Context(transport, attr, device, index, transport->faults()) {}
-
-Context::Context(Transport* transport, const urma_device_attr_t& attr, urma_device_t* device,
                  uint32_t index, Faults* faults)
     : urma_context_t{},
       transport_(transport),
-      faults_(faults),
+      faults_(faults != nullptr ? faults : transport->faults()),
       own_eid_(index),
       caps_(attr.dev_cap),
       channels_(std::make_shared<ChannelTable>(transport->next_serial())) {

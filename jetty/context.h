@@ -17,11 +17,10 @@ namespace urma {
 
 class Context : public urma_context_t {
  public:
+  // Of one of several devices over a transport: `faults` are those of that device, and outlive it;
+  // NULL: those of the transport.
   Context(Transport* transport, const urma_device_attr_t& attr, urma_device_t* device,
-          uint32_t eid_index);
-  // Of one of several devices over a transport, with the faults of that device, which outlive it.
-  Context(Transport* transport, const urma_device_attr_t& attr, urma_device_t* device,
-          uint32_t eid_index, Faults* faults);
+          uint32_t eid_index, Faults* faults = nullptr);
 
   urma_jfce_t* create_jfce();
   urma_target_jetty_t* import_jfr(urma_rjfr_t* rjfr, urma_token_t* token);

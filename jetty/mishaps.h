@@ -18,13 +18,10 @@ namespace urma {
 class Mishaps final : public PortControl {
  public:
   // `transport`, `registry` and `events` outlive it, and need not be made yet; `device` is the
-  // name.
-  Mishaps(const char* device, Transport* transport, Registry* registry, DeviceEvents* events)
-      : Mishaps(device, transport, registry, events, nullptr) {}
-  // Of one of several devices over a transport: `faults` are those of the device; NULL: those of
-  // the transport.
+  // name. Of one of several devices over a transport: `faults` are those of the device; NULL: those
+  // of the transport.
   Mishaps(const char* device, Transport* transport, Registry* registry, DeviceEvents* events,
-          Faults* faults)
+          Faults* faults = nullptr)
       : device_(device),
         transport_(transport),
         registry_(registry),

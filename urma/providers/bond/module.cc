@@ -2,16 +2,12 @@
 //
 // The bond provider as a module: a device whose processes meet by shared memory or by the network.
 // It is loaded only where URMA_BOND asks for it.
-#include <algorithm>
 #include <memory>
-#include <vector>
 
-#include "jetty/context.h"
-#include "jetty/device_events.h"
 #include "jetty/device_limits.h"
 #include "jetty/faulty.h"
-#include "jetty/mishaps.h"
 #include "jetty/ops.h"
+#include "jetty/software_device.h"
 #include "urma/base/error.h"
 #include "urma/base/host.h"
 #include "urma/base/ip.h"
@@ -44,40 +40,37 @@ tcp::Device find_network() {
   return tcp::Device("none", kDeviceName, kNetworkPort);
 }
 
-class Bond {
+class Provider {
  public:
-  explicit Bond(urma_provider_ops_t* ops) {
-    DeviceDescription device = {kDeviceName, URMA_TRANSPORT_UB, attr_, &eid_, 1, &transport_};
-    device.ports = &mishaps_;
-    host()->registry->add_device(ops, device);
-    context_ops = make_ops("bond");
+  static constexpr char kName[] = "bond";
+
+  explicit Provider(urma_provider_ops_t* ops) {
+    host()->registry->add_device(ops, device_.describe(attr_, {&eid_, 1}));
+    context_ops = make_ops(kName);
     if (transport_.faults() != nullptr) {
       add_faulty_post_ops<Sender, NearPath, Receiver>(&context_ops);
     } else {
       add_post_ops<Sender, Receiver>(&context_ops);
     }
   }
-  ~Bond() {
+  ~Provider() {
     network_.unwatch();
     transport_.stop();
   }
-  Bond(const Bond&) = delete;
-  Bond& operator=(const Bond&) = delete;
+  Provider(const Provider&) = delete;
+  Provider& operator=(const Provider&) = delete;
 
-  const urma_device_attr_t& attr() const { return attr_; }
-
+  static bool has_devices() { return true; }
+  const urma_device_attr_t& attr_of(const urma_device_t& /*dev*/) const { return attr_; }
+  static size_t eids_of(const urma_device_t& /*dev*/) { return 1; }
   urma_context_t* open_context(urma_device_t* dev, uint32_t eid_index) {
     start();
     if (has_network()) watch_network();
-    auto context = std::make_unique<Context>(&transport_, attr_, dev, eid_index);
-    context->ops = &context_ops;
-    // The last that can fail: it keeps a pointer to the context.
-    events_.add(&context->events());
-    // They may raise events at once.
-    mishaps_.begin();
-    return context.release();
+    return device_.open(&context_ops, attr_, dev, eid_index);
   }
-  void leave(Context* context) { events_.remove(&context->events()); }
+  static void close_context(Provider* provider, urma_context_t* ctx) {
+    SoftwareDevice::close(provider == nullptr ? nullptr : &provider->device_, ctx);
+  }
 
  private:
   bool has_network() const { return !network_.eids().empty(); }
@@ -102,11 +95,10 @@ class Bond {
   bool started_ = false;  // on the service thread
   shm::ProcessVmCopy copy_;
   Transport transport_{*host(), &copy_, eid_, &wire_, &ids_};
-  DeviceEvents events_;
-  Mishaps mishaps_{kDeviceName, &transport_, host()->registry, &events_};
+  SoftwareDevice device_{kDeviceName, &transport_};
 };
 
-urma_device_attr_t Bond::make_attr() const {
+urma_device_attr_t Provider::make_attr() const {
   urma_device_attr_t attr = software_device(kDeviceName, 1);
   const urma_device_attr_t& far = network_.attr();
   for (uint32_t i = 0; i < far.port_cnt && attr.port_cnt < MAX_PORT_CNT; ++i) {
@@ -116,7 +108,7 @@ urma_device_attr_t Bond::make_attr() const {
 }
 
 // Peers can reach this process from now on.
-void Bond::start() {
+void Provider::start() {
   if (has_network()) return wire_.open([this] { return make_carrier(); });
   host()->service->run([this] {
     if (started_) return;
@@ -127,7 +119,7 @@ void Bond::start() {
 
 // Its port is the number of this process in the directory, too. A process that shares the directory
 // and lives in another network may have it.
-std::unique_ptr<tcp::Carrier> Bond::make_carrier() {
+std::unique_ptr<tcp::Carrier> Provider::make_carrier() {
   tcp::CarrierConfig config = tcp::carrier_config(*host()->settings, network_.eids(), ports_);
   for (;;) {
     std::unique_ptr<tcp::Carrier> carrier = tcp::make_socket_carrier(config);
@@ -144,35 +136,13 @@ std::unique_ptr<tcp::Carrier> Bond::make_carrier() {
 
 // What becomes of its addresses is nothing to peers of this directory, and its one EID is of those
 // that were there at the start. The network may have one port more than there is room for.
-void Bond::watch_network() {
+void Provider::watch_network() {
   network_.watch(
       host()->service, host()->registry, [](const urma_eid_t& /*eid*/) { return false; },
       [this](urma_async_event_type_t type, uint32_t element) {
-        if (type != URMA_EVENT_EID_CHANGE && element < attr_.port_cnt) events_.raise(type, element);
+        if (type != URMA_EVENT_EID_CHANGE && element < attr_.port_cnt) device_.raise(type, element);
       });
 }
-
-class Provider {
- public:
-  static constexpr char kName[] = "bond";
-
-  explicit Provider(urma_provider_ops_t* ops) : bond_(ops) {}
-
-  static bool has_devices() { return true; }
-  const urma_device_attr_t& attr_of(const urma_device_t& /*dev*/) const { return bond_.attr(); }
-  static size_t eids_of(const urma_device_t& /*dev*/) { return 1; }
-  urma_context_t* open_context(urma_device_t* dev, uint32_t eid_index) {
-    return bond_.open_context(dev, eid_index);
-  }
-  static void close_context(Provider* provider, urma_context_t* ctx) {
-    auto* context = static_cast<Context*>(ctx);
-    if (provider != nullptr) provider->bond_.leave(context);
-    delete context;
-  }
-
- private:
-  Bond bond_;
-};
 
 }  // namespace
 }  // namespace urma::bond

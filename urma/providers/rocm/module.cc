@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "jetty/context.h"
-#include "jetty/device_events.h"
 #include "jetty/faulty.h"
-#include "jetty/mishaps.h"
 #include "jetty/ops.h"
+#include "jetty/software_device.h"
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/base/host.h"
@@ -41,17 +40,6 @@ EngineSettings read_settings(const Settings& settings, const Topology& topology)
           settings.number("URMA_ROCM_CPU_COPY")};
 }
 
-// What happens to one device: its faults, and the events of its contexts.
-struct Fate {
-  Fate(const char* device, const urma_host& host, Transport* transport)
-      : faults(Faults::parse(host.settings->text("URMA_FAULT"))),
-        mishaps(device, transport, host.registry, &events, faults.get()) {}
-
-  const std::unique_ptr<Faults> faults;  // NULL if none were asked for
-  DeviceEvents events;
-  Mishaps mishaps;
-};
-
 // Exists if there are devices. All of them share the connections to other processes.
 struct Machinery {
   Machinery(const urma_host& host, std::unique_ptr<HsaRuntime> opened)
@@ -59,9 +47,12 @@ struct Machinery {
         engine(&runtime->api(), &runtime->topology(), host.service,
                read_settings(*host.settings, runtime->topology())),
         transport("rocm", host, &copy, &engine),
-        devices(list_devices(runtime->topology(), host.settings->flag("URMA_ROCM_CPU"),
-                             static_cast<uint32_t>(transport.runtime().eids().size()))) {
-    for (const DeviceInfo& info : devices) fates.emplace_back(info.name.c_str(), host, &transport);
+        infos(list_devices(runtime->topology(), host.settings->flag("URMA_ROCM_CPU"),
+                           static_cast<uint32_t>(transport.runtime().eids().size()))) {
+    for (const DeviceInfo& info : infos) {
+      devices.emplace_back(info.name.c_str(), &transport,
+                           Faults::parse(host.settings->text("URMA_FAULT")));
+    }
     engine.start(&transport);
   }
   ~Machinery() {
@@ -74,8 +65,8 @@ struct Machinery {
   shm::ProcessVmCopy copy;
   Engine engine;
   shm::Transport transport;
-  const std::vector<DeviceInfo> devices;
-  std::deque<Fate> fates;  // of each of them
+  const std::vector<DeviceInfo> infos;
+  std::deque<SoftwareDevice> devices;  // in the same order
 };
 
 urma_ops_t context_ops;
@@ -105,7 +96,7 @@ urma_status_t deallocate_memory(void* memory) {
 urma_status_t query_memory(const void* address, urma_ext_address_t* info) {
   return guarded(URMA_LOG_SITE, [&] {
     const HsaRuntime& runtime = *machinery().runtime;
-    query(runtime.api(), runtime.topology(), machinery().devices, address, info);
+    query(runtime.api(), runtime.topology(), machinery().infos, address, info);
     return URMA_SUCCESS;
   });
 }
@@ -177,7 +168,7 @@ class Provider {
   Machinery& machinery() const { return *machinery_; }
   const DeviceInfo& info_of(const urma_device_t& dev) const {
     if (machinery_ != nullptr) {
-      for (const DeviceInfo& info : machinery_->devices) {
+      for (const DeviceInfo& info : machinery_->infos) {
         if (info.name == dev.name) return info;
       }
     }
@@ -186,39 +177,23 @@ class Provider {
   const urma_device_attr_t& attr_of(const urma_device_t& dev) const { return info_of(dev).attr; }
   size_t eids_of(const urma_device_t& dev) const { return attr_of(dev).dev_cap.max_eid_cnt; }
   urma_context_t* open_context(urma_device_t* dev, uint32_t eid_index) {
-    Fate& fate = fate_of(*dev);
-    auto context = std::make_unique<Context>(&machinery_->transport, attr_of(*dev), dev, eid_index,
-                                             fate.faults.get());
-    context->ops = &context_ops;
-    fate.events.add(&context->events());
-    fate.mishaps.begin();
-    return context.release();
+    return device_of(*dev).open(&context_ops, attr_of(*dev), dev, eid_index);
   }
   static void close_context(Provider* provider, urma_context_t* ctx) {
-    auto* context = static_cast<Context*>(ctx);
-    if (provider != nullptr) provider->fate_of(*ctx->dev).events.remove(&context->events());
-    delete context;
+    SoftwareDevice::close(provider == nullptr ? nullptr : &provider->device_of(*ctx->dev), ctx);
   }
 
  private:
-  Fate& fate_of(const urma_device_t& dev) {
-    return machinery_->fates[static_cast<size_t>(&info_of(dev) - machinery_->devices.data())];
+  SoftwareDevice& device_of(const urma_device_t& dev) {
+    return machinery_->devices[static_cast<size_t>(&info_of(dev) - machinery_->infos.data())];
   }
   void add_devices(urma_provider_ops_t* ops) const {
     const auto eids = host()->runtime()->eids();
     for (size_t i = 0; i < machinery_->devices.size(); ++i) {
-      const DeviceInfo& info = machinery_->devices[i];
-      const DeviceDescription device = {info.name.c_str(),
-                                        URMA_TRANSPORT_UB,
-                                        info.attr,
-                                        eids.data(),
-                                        static_cast<uint32_t>(eids.size()),
-                                        &machinery_->transport,
-                                        ordinary_details(),
-                                        nullptr,
-                                        &kMemoryCalls,
-                                        &machinery_->fates[i].mishaps};
-      host()->registry->add_device(ops, device);
+      DeviceDescription described =
+          machinery_->devices[i].describe(machinery_->infos[i].attr, eids);
+      described.memory = &kMemoryCalls;
+      host()->registry->add_device(ops, described);
     }
   }
 

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // The shm provider as a module: its registration, its device, and its contexts.
-#include <memory>
-
-#include "jetty/context.h"
-#include "jetty/device_events.h"
 #include "jetty/faulty.h"
-#include "jetty/mishaps.h"
 #include "jetty/ops.h"
+#include "jetty/software_device.h"
 #include "urma/base/host.h"
 #include "urma/base/provider_module.h"
 #include "urma/providers/shm/device.h"
@@ -26,15 +22,10 @@ class Provider {
   static constexpr char kName[] = "shm";
 
   explicit Provider(urma_provider_ops_t* ops) {
-    DeviceDescription device = {kDeviceName,
-                                URMA_TRANSPORT_UB,
-                                attr_,
-                                transport_.eids().data(),
-                                static_cast<uint32_t>(transport_.runtime().eids().size()),
-                                &transport_};
-    device.ports = &mishaps_;
-    device.aggregated_eid = device.eid_count;
-    host()->registry->add_device(ops, device);
+    const size_t eids = transport_.runtime().eids().size();
+    DeviceDescription described = device_.describe(attr_, transport_.eids().first(eids));
+    described.aggregated_eid = described.eid_count;
+    host()->registry->add_device(ops, described);
     context_ops = make_ops(kName);
     if (transport_.faults() != nullptr) {
       add_faulty_post_ops<Sender, QueuePath, Receiver>(&context_ops);
@@ -48,16 +39,10 @@ class Provider {
   const urma_device_attr_t& attr_of(const urma_device_t& /*dev*/) const { return attr_; }
   size_t eids_of(const urma_device_t& /*dev*/) const { return transport_.eids().size(); }
   urma_context_t* open_context(urma_device_t* dev, uint32_t eid_index) {
-    auto context = std::make_unique<Context>(&transport_, attr_, dev, eid_index);
-    context->ops = &context_ops;
-    events_.add(&context->events());
-    mishaps_.begin();
-    return context.release();
+    return device_.open(&context_ops, attr_, dev, eid_index);
   }
   static void close_context(Provider* provider, urma_context_t* ctx) {
-    auto* context = static_cast<Context*>(ctx);
-    if (provider != nullptr) provider->events_.remove(&context->events());
-    delete context;
+    SoftwareDevice::close(provider == nullptr ? nullptr : &provider->device_, ctx);
   }
 
  private:
@@ -65,8 +50,7 @@ class Provider {
   Transport transport_{"shm", *host(), &copy_};
   const urma_device_attr_t attr_ =
       device_attr(static_cast<uint32_t>(transport_.runtime().eids().size()));
-  DeviceEvents events_;
-  Mishaps mishaps_{kDeviceName, &transport_, host()->registry, &events_};
+  SoftwareDevice device_{kDeviceName, &transport_};
 };
 
 }  // namespace

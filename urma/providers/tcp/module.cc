@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
 // The tcp provider as a module: its registration, its device, and its contexts.
-#include <memory>
 #include <optional>
 
-#include "jetty/context.h"
-#include "jetty/device_events.h"
-#include "jetty/mishaps.h"
 #include "jetty/ops.h"
+#include "jetty/software_device.h"
 #include "jetty/wire_transport.h"
 #include "urma/base/guard.h"
 #include "urma/base/host.h"
@@ -27,14 +24,7 @@ urma_ops_t context_ops;
 class Network {
  public:
   Network(urma_provider_ops_t* ops, Device* device) : device_(*device) {
-    DeviceDescription description = {kDeviceName,
-                                     URMA_TRANSPORT_UB,
-                                     device_.attr(),
-                                     device_.eids().data(),
-                                     static_cast<uint32_t>(device_.eids().size()),
-                                     &engine_};
-    description.ports = &mishaps_;
-    host()->registry->add_device(ops, description);
+    host()->registry->add_device(ops, shown_.describe(device_.attr(), device_.eids()));
     context_ops = make_ops("tcp");
     engine_.add_post_ops(&context_ops);
   }
@@ -54,17 +44,11 @@ class Network {
         [this](const urma_eid_t& eid) { return wire_.listen_at(eid); },
         [this](urma_async_event_type_t type, uint32_t element) {
           if (type == URMA_EVENT_EID_CHANGE) show_eids();
-          events_.raise(type, element);
+          shown_.raise(type, element);
         });
-    auto context = std::make_unique<Context>(&engine_, device_.attr(), dev, eid_index);
-    context->ops = &context_ops;
-    // The last that can fail: it keeps a pointer to the context.
-    events_.add(&context->events());
-    // They may raise events at once.
-    mishaps_.begin();
-    return context.release();
+    return shown_.open(&context_ops, device_.attr(), dev, eid_index);
   }
-  void leave(Context* context) { events_.remove(&context->events()); }
+  SoftwareDevice* shown() { return &shown_; }
 
  private:
   // Queries after the event agree with it.
@@ -77,8 +61,7 @@ class Network {
   Wire wire_{device_.table(), device_.table(), ports_, host()->runtime()->nonce(),
              timeout_ms(*host()->settings)};
   WireTransport engine_{*host(), &wire_, kMaxTransfer};
-  DeviceEvents events_;
-  Mishaps mishaps_{kDeviceName, &engine_, host()->registry, &events_};
+  SoftwareDevice shown_{kDeviceName, &engine_};
 };
 
 class Provider {
@@ -100,9 +83,7 @@ class Provider {
     return network_->open_context(dev, eid_index);
   }
   static void close_context(Provider* provider, urma_context_t* ctx) {
-    auto* context = static_cast<Context*>(ctx);
-    if (provider != nullptr) provider->network_->leave(context);
-    delete context;
+    SoftwareDevice::close(provider == nullptr ? nullptr : provider->network_->shown(), ctx);
   }
 
  private:
