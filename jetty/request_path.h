@@ -86,6 +86,16 @@ class RequestPath : public TargetPath {
                      {&entry->remote, entry->remote_addr, entry->bytes, right_of(entry->kind)},
                      &asked_, grant, status);
   }
+  // The same for the word that a WRITE_NOTIFY writes at last.
+  template <typename Import, typename Grant>
+  Step authorize_notified(ImplicitImports<Import>* imports, SendEntry* entry, const Grant** grant,
+                          urma_cr_status_t* status) {
+    return authorize(imports,
+                     {&entry->notified, entry->notified_addr, sizeof(uint64_t), URMA_ACCESS_WRITE},
+                     &asked_notified_, grant, status);
+  }
+  // Called by these: the owner of the memory is gone.
+  virtual void memory_lost(const ImportedSegment& /*segment*/) {}
 
   // What the first pending request waits for: the attempts for its segment, and for `notified`.
   uint64_t asked_ = 0;
@@ -142,6 +152,7 @@ RequestPath::Step RequestPath::authorize(ImplicitImports<Import>* imports,
   }
   *status = *status == URMA_CR_SUCCESS && !stands ? why_ended(*segment, (*grant)->owner_gone())
                                                   : why_refused(*segment, access, *status);
+  if (*status == URMA_CR_ACK_TIMEOUT_ERR) memory_lost(*segment);
   return Step::kDone;
 }
 

@@ -121,15 +121,7 @@ Way& WirePath::way() {
 
 RequestPath::Step WirePath::authorize(SendEntry* entry, const WireGrant** grant,
                                       urma_cr_status_t* status) {
-  return judged(RequestPath::authorize(&half_->implicit_imports, entry, grant, status),
-                entry->remote, status);
-}
-
-RequestPath::Step WirePath::judged(Step allowed, const ImportedSegment* segment,
-                                   const urma_cr_status_t* status) {
-  const bool lost = allowed == Step::kDone && *status == URMA_CR_ACK_TIMEOUT_ERR;
-  if (lost && half_->has_alternative) give_up_memory(*segment);
-  return allowed;
+  return RequestPath::authorize(&half_->implicit_imports, entry, grant, status);
 }
 
 void WirePath::look_up(SendEntry* entry) {
@@ -283,12 +275,8 @@ RequestPath::Step WirePath::write_imm(SendEntry* entry, uint64_t* budget,
 RequestPath::Step WirePath::write_notify(SendEntry* entry, uint64_t* budget,
                                          urma_cr_status_t* status) {
   // First, so that nothing is written if nobody could be notified.
-  const RemoteAccess value = {&entry->notified, entry->notified_addr, sizeof(uint64_t),
-                              URMA_ACCESS_WRITE};
   const WireGrant* grant;
-  const Step allowed = judged(
-      RequestPath::authorize(&half_->implicit_imports, value, &asked_notified_, &grant, status),
-      entry->notified, status);
+  const Step allowed = authorize_notified(&half_->implicit_imports, entry, &grant, status);
   if (allowed != Step::kInFlight) return allowed;
   const Step written = move(entry, /*something_follows=*/true, budget, status);
   if (written != Step::kDone || *status != URMA_CR_SUCCESS) return written;

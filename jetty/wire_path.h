@@ -56,10 +56,11 @@ class WirePath : public RequestPath {
   Step write_imm(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
   Step write_notify(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;
   bool placed_before(const SendEntry& entry) override;
+  void memory_lost(const ImportedSegment& segment) override {
+    if (half_->has_alternative) give_up_memory(segment);
+  }
 
   Step authorize(SendEntry* entry, const WireGrant** grant, urma_cr_status_t* status);
-  // `allowed`, for this memory, once a lost owner is noticed. *status is read after that.
-  Step judged(Step allowed, const ImportedSegment* segment, const urma_cr_status_t* status);
   // All of a transfer, part by part. The last part is in flight when the request leaves the line,
   // unless something has to follow it.
   Step move(SendEntry* entry, bool something_follows, uint64_t* budget, urma_cr_status_t* status);

@@ -82,8 +82,6 @@ class QueuePath : public RequestPath {
                            urma_cr_status_t* status);
 
   Step authorize(SendEntry* entry, const Grant** grant, urma_cr_status_t* status);
-  // `allowed`, for this memory, once a lost owner is noticed. *status is read after that.
-  Step judged(Step allowed, const ImportedSegment* segment, const urma_cr_status_t* status);
   // kInFlight once the owner has taken the ring.
   Step open_ring(urma_cr_status_t* status);
   // Publishes into the ring, which the owner may not have taken yet. False if it has no room.
@@ -104,8 +102,6 @@ class QueuePath : public RequestPath {
   void look_up(SendEntry* entry) override;
   // The ring was refused or closed. `nobody` has the target: its owner is gone.
   virtual void ring_lost(bool /*nobody*/) {}
-  // Its owner is gone.
-  virtual void memory_lost(const ImportedSegment& /*segment*/) {}
 
  private:
   Step write_imm(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override;

@@ -25,14 +25,7 @@ char* mapped_for_writing(const Grant& grant, uint64_t addr, uint64_t bytes) {
 
 QueuePath::Step QueuePath::authorize(SendEntry* entry, const Grant** grant,
                                      urma_cr_status_t* status) {
-  return judged(RequestPath::authorize(&sender_->implicit_imports(), entry, grant, status),
-                entry->remote, status);
-}
-
-RequestPath::Step QueuePath::judged(Step allowed, const ImportedSegment* segment,
-                                    const urma_cr_status_t* status) {
-  if (allowed == Step::kDone && *status == URMA_CR_ACK_TIMEOUT_ERR) memory_lost(*segment);
-  return allowed;
+  return RequestPath::authorize(&sender_->implicit_imports(), entry, grant, status);
 }
 
 QueuePath::Step QueuePath::transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
@@ -83,12 +76,8 @@ QueuePath::Step QueuePath::write_notify(SendEntry* entry, uint64_t* budget,
     return Step::kDone;
   }
   // First, so that nothing is written if nobody could be notified.
-  const RemoteAccess value = {&entry->notified, entry->notified_addr, sizeof(uint64_t),
-                              URMA_ACCESS_WRITE};
   const Grant* grant;
-  const Step allowed = judged(
-      RequestPath::authorize(&sender_->implicit_imports(), value, &asked_notified_, &grant, status),
-      entry->notified, status);
+  const Step allowed = authorize_notified(&sender_->implicit_imports(), entry, &grant, status);
   if (allowed != Step::kInFlight) return allowed;
   const Step written = transfer(entry, budget, status);
   if (written != Step::kDone || *status != URMA_CR_SUCCESS) return written;

@@ -130,8 +130,6 @@ class Path : public OffloadedPath {
   // A SEND or a WRITE_IMM, with its immediate, if it has one.
   ibv_send_wr* add_message(const SendEntry& entry, ibv_wr_opcode opcode);
   bool add_letter(const SendEntry& entry, uint32_t* immediate);
-  Step authorize(const RemoteAccess& access, uint64_t* asked, const KeyGrant** grant,
-                 urma_cr_status_t* status);
   Step authorize(SendEntry* entry, const KeyGrant** grant, urma_cr_status_t* status);
   // Without access to a segment, a request may not invalidate it either.
   Step authorize_invalidation(SendEntry* entry, urma_cr_status_t* status);

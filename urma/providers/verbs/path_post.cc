@@ -191,11 +191,6 @@ ibv_send_wr* Path::add_message(const SendEntry& entry, ibv_wr_opcode opcode) {
   return request;
 }
 
-Path::Step Path::authorize(const RemoteAccess& access, uint64_t* asked, const KeyGrant** grant,
-                           urma_cr_status_t* status) {
-  return RequestPath::authorize(&sender_->implicit_imports(), access, asked, grant, status);
-}
-
 Path::Step Path::authorize(SendEntry* entry, const KeyGrant** grant, urma_cr_status_t* status) {
   return RequestPath::authorize(&sender_->implicit_imports(), entry, grant, status);
 }
@@ -206,9 +201,10 @@ Path::Step Path::authorize_invalidation(SendEntry* entry, urma_cr_status_t* stat
     *status = URMA_CR_REM_ACCESS_ABORT_ERR;
     return Step::kDone;
   }
+  const RemoteAccess all = {&entry->remote, seg.ubva.va, seg.len, /*rights=*/0};
   const KeyGrant* grant;
   const Step allowed =
-      authorize({&entry->remote, seg.ubva.va, seg.len, /*rights=*/0}, &asked_, &grant, status);
+      RequestPath::authorize(&sender_->implicit_imports(), all, &asked_, &grant, status);
   // The next access asks the owner again: the grant is about to end.
   if (allowed == Step::kInFlight) static_cast<RemoteRegion*>(entry->remote)->doubt(grant);
   return allowed;
@@ -273,8 +269,7 @@ Path::Step Path::write_notify(SendEntry* entry, uint64_t* /*budget*/, urma_cr_st
   if (allowed != Step::kInFlight) return allowed;
   const KeyGrant* value_grant;
   const Step notifies =
-      authorize({&entry->notified, entry->notified_addr, sizeof(uint64_t), URMA_ACCESS_WRITE},
-                &asked_notified_, &value_grant, status);
+      authorize_notified(&sender_->implicit_imports(), entry, &value_grant, status);
   if (notifies != Step::kInFlight) return notifies;
   const Step added = add_write(entry, grant->rkey, status);
   if (added != Step::kInFlight) return added;
