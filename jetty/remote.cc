@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "jetty/transport.h"
+#include "urma/base/log.h"
 
 namespace urma {
 
@@ -102,6 +103,11 @@ void ImportedSegment::attempt_ended(Answer answer, urma_cr_status_t status) {
   last_answer_ = answer;
   last_status_ = status;
   ended_ = asked_;
+}
+
+void ImportedSegment::log_refusal(const Wanted& wanted, Answer answer) const {
+  URMA_LOG_LIMITED(WARNING, "segment at va {:#x} of token id {:#x} cannot be used: {}", wanted.va,
+                   seg.token_id, answer_text(answer));
 }
 
 void ImportedSegment::enter_list(urma_context_t* ctx) {

@@ -168,6 +168,7 @@ class ImportedSegment : public SegmentHandle, public Shared<ImportedSegment> {
   // Service thread. The answer calls attempt_ended(), and drop_ref() last.
   virtual void ask_owner(const Wanted& wanted) = 0;
   void attempt_ended(Answer answer, urma_cr_status_t status) URMA_REQUIRES(mutex_);
+  void log_refusal(const Wanted& wanted, Answer answer) const;
   bool is_asking() const URMA_REQUIRES(mutex_) { return asked_ != ended_; }
 
   // Shows it to tools. The derived class calls these, once it is complete and before any part of it

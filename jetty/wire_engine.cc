@@ -126,8 +126,7 @@ void WireSegment::finish(const Wanted& wanted, Answer answer, WireGrant given) {
       given.wanted = wanted;
       publish(std::make_unique<const WireGrant>(std::move(given)));
     } else if (answer != Answer::kAccepted) {
-      URMA_LOG_LIMITED(WARNING, "segment at va {:#x} of token id {:#x} cannot be used: {}",
-                       wanted.va, seg.token_id, answer_text(answer));
+      log_refusal(wanted, answer);
     }
     attempt_ended(answer, status_of(answer));
   }

@@ -409,9 +409,4 @@ std::vector<urma_ext_part_t> RemoteSegment::parts() const {
   return {{seg.ubva.va, seg.len, path_of_copies(granted), reason}};
 }
 
-void RemoteSegment::log_refusal(const Wanted& wanted, Answer answer) const {
-  URMA_LOG_LIMITED(WARNING, "segment at va {:#x} of token id {:#x} cannot be used: {}", wanted.va,
-                   seg.token_id, answer_text(answer));
-}
-
 }  // namespace urma::shm

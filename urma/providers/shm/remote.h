@@ -112,7 +112,6 @@ class RemoteSegment final : public GrantedSegment<Grant> {
                                       Attached& fds);
 
   Request request_of(RequestType type, const Wanted& wanted) const;
-  void log_refusal(const Wanted& wanted, Answer answer) const;
   void log_way(const Grant& granted) const;
 
   Transport* transport_;

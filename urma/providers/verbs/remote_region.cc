@@ -41,8 +41,7 @@ void RemoteRegion::finish(const Wanted& wanted, const SegmentAnswer& answer) {
     const KeyGrant answered = {{reply.ref, reply.base, reply.len, reply.access, /*pages=*/0},
                                reply.rkey};
     if (answer.answer != Answer::kAccepted) {
-      URMA_LOG_LIMITED(WARNING, "segment at va {:#x} of token id {:#x} cannot be used: {}",
-                       wanted.va, seg.token_id, answer_text(answer.answer));
+      log_refusal(wanted, answer.answer);
     } else if (const KeyGrant* same = find_same(answered); same != nullptr) {
       put_in_force(same);
     } else if (grants().size() < kMaxGrants) {
