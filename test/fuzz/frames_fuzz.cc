@@ -32,7 +32,7 @@ class Rig {
   }
 
   Stranger& stranger() { return stranger_; }
-  const RefBody& granted() const { return granted_; }
+  const urma::SegmentRef& granted() const { return granted_; }
   uint32_t token_id() const { return segment_->seg.token_id; }
   uint64_t address() const { return reinterpret_cast<uint64_t>(memory_); }
 
@@ -93,7 +93,7 @@ class Rig {
   std::unique_ptr<Stream> honest_;
   urma_target_seg_t* segment_ = nullptr;
   urma_target_jetty_t* self_ = nullptr;
-  RefBody granted_ = {};
+  urma::SegmentRef granted_ = {};
 };
 
 // Frames that may be valid: numbers are small, or those that exist.
@@ -168,13 +168,13 @@ class Frames {
   uint64_t address() {
     return in_->chance(240) ? rig_->address() + in_->below(3 * kShared) : in_->take<uint64_t>();
   }
-  RefBody ref() {
-    RefBody ref = rig_->granted();
+  urma::SegmentRef ref() {
+    urma::SegmentRef ref = rig_->granted();
     if (in_->chance(32)) ref.index = small();
     if (in_->chance(32)) ref.generation = small();
     return ref;
   }
-  TargetBody target() {
+  urma::ProbeTarget target() {
     return {eid(), id(), in_->chance(200) ? uint32_t{URMA_JETTY} : small(),
             in_->chance(200) ? uint32_t{URMA_TM_RM} : small(), in_->chance(240) ? 0U : small()};
   }

@@ -108,7 +108,7 @@ class LandingTest : public ProcessTest {
   Child owner_;
   Offer offer_;
   std::optional<Stranger> stranger_;
-  RefBody ref_ = {};
+  urma::SegmentRef ref_ = {};
 };
 
 TEST_F(LandingTest, PiecesOfAnySize) {

@@ -191,7 +191,7 @@ class Peer {
 
   std::unique_ptr<Stream> stream_;
   Head head_ = {};
-  RefBody ref_ = {};
+  urma::SegmentRef ref_ = {};
 };
 
 int64_t ms_since(Clock::time_point begin) {

@@ -40,10 +40,6 @@ IovecList window(std::span<const iovec> pieces, uint64_t skip, uint64_t most) {
   return list;
 }
 
-TargetBody body_of(const ProbeTarget& target) {
-  return {target.eid, target.id, target.type, target.trans_mode, target.token};
-}
-
 }  // namespace
 
 Connection::Connection(Wire* wire, uint64_t number, std::unique_ptr<Stream> stream, bool began)
@@ -365,7 +361,7 @@ void Connection::find(IdKind kind, const urma_eid_t& eid, uint32_t id, OnAnswer 
 void Connection::probe(const ProbeTarget& target, OnAnswer answered) {
   const MutexLock lock(mutex_);
   if (gone()) return answered(Answer::kUnreachable, {});
-  put(ProbeBody{add_ticket(std::move(answered)), body_of(target)});
+  put(ProbeBody{add_ticket(std::move(answered)), target});
   flush();
 }
 
@@ -393,7 +389,7 @@ void Connection::tell_unregistered(SegmentRef segment) {
   let_go();
   const MutexLock lock(mutex_);
   if (gone() || !grants_.has(segment)) return;
-  put(EndedBody{{segment.index, segment.generation}});
+  put(EndedBody{segment});
   flush();
 }
 
@@ -408,7 +404,8 @@ void Connection::open_way(const WayRequest& request, const std::shared_ptr<Sendi
   const uint32_t way = ++last_way_;
   if (!end->found(shared_from_this(), way)) return;
   sending_[way] = end;
-  put(OpenWayBody{way, body_of(request), request.rnr_retry, request.hint, request.sender.eid,
+  const ProbeTarget& target = request;
+  put(OpenWayBody{way, target, request.rnr_retry, request.hint, request.sender.eid,
                   request.sender.uasid, request.sender.id});
   flush();
 }
@@ -493,9 +490,12 @@ bool Connection::access(const std::shared_ptr<SendingEnd>& end, SegmentRef segme
   accesses_.back().elsewhere = end->began_access(this);
   fetched_ += fetched;
   ++accesses_begun_;
-  const AccessBody body = {{segment.index, segment.generation}, access.addr,
-                           static_cast<uint32_t>(access.bytes), access.opcode,
-                           static_cast<uint8_t>(access.kind),   0};
+  const AccessBody body = {segment,
+                           access.addr,
+                           static_cast<uint32_t>(access.bytes),
+                           access.opcode,
+                           static_cast<uint8_t>(access.kind),
+                           0};
   const iovec operands = {const_cast<uint64_t*>(access.operand), kOperandBytes};
   ending_where_it_fails([&] {
     mutex_.assume_held();
@@ -676,9 +676,8 @@ std::optional<size_t> Connection::land_write() {
   const uint64_t bytes = landing_.left - landing_.last;
   const uint64_t at = asked.addr + landing_.done;
   std::optional<size_t> come;
-  const SegmentRef segment = {asked.ref.index, asked.ref.generation};
   landing_.status =
-      engine().execute_with(grants_, segment, OpKind::kWrite, at, bytes, [&](void* place) {
+      engine().execute_with(grants_, asked.ref, OpKind::kWrite, at, bytes, [&](void* place) {
         mutex_.assume_held();
         const iovec piece = {place, bytes};
         come = receive_behind({&piece, 1});
@@ -761,8 +760,7 @@ bool Connection::feed_write(std::span<const char> come) {
   const iovec local = {const_cast<char*>(come.data()), bytes};
   const WireAccess access = {OpKind::kWrite, asked.opcode, at, bytes, {}, {&local, 1}};
   if (landing_.status == URMA_CR_SUCCESS) {
-    landing_.status =
-        engine().execute(grants_, {asked.ref.index, asked.ref.generation}, access, &landing_.bytes);
+    landing_.status = engine().execute(grants_, asked.ref, access, &landing_.bytes);
   }
   landing_.done += bytes;
   in_begin_ += bytes;

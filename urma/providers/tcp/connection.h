@@ -206,7 +206,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   void take_find(const FindBody& asked) URMA_REQUIRES(mutex_);
   void take_probe(const ProbeBody& asked) URMA_REQUIRES(mutex_);
   void take_ask_grant(const AskGrantBody& asked) URMA_REQUIRES(mutex_);
-  bool take_ended(const RefBody& ref) URMA_REQUIRES(mutex_);
+  bool take_ended(const SegmentRef& ref) URMA_REQUIRES(mutex_);
   bool take_answer(const AnswerBody& answer) URMA_REQUIRES(mutex_);
   bool take_open_way(const OpenWayBody& asked) URMA_REQUIRES(mutex_);
   void accept_way(const OpenWayBody& asked);

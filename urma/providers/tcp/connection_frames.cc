@@ -11,10 +11,6 @@
 namespace urma::tcp {
 namespace {
 
-ProbeTarget target_of(const TargetBody& body) {
-  return {body.eid, body.id, body.type, body.trans_mode, body.token};
-}
-
 // Of a map, about.
 constexpr uint64_t kOfAnEntry = 48;
 
@@ -99,9 +95,8 @@ bool Connection::begin_access() {
       landing_.last = (asked.addr + asked.bytes - 1) % sizeof(uint64_t) + 1;
       // What is refused changes nothing, though its first bytes may have a place.
       if (in_end_ - in_begin_ < landing_.left) {
-        landing_.status =
-            engine().execute_with(grants_, {asked.ref.index, asked.ref.generation}, OpKind::kWrite,
-                                  asked.addr, asked.bytes, [](void* /*place*/) {});
+        landing_.status = engine().execute_with(grants_, asked.ref, OpKind::kWrite, asked.addr,
+                                                asked.bytes, [](void* /*place*/) {});
       }
       return landing_.left == asked.bytes;
     case OpKind::kAtomic:
@@ -195,8 +190,7 @@ void Connection::take_probe(const ProbeBody& asked) {
   ++asked_;
   post_or_end([asked](Connection* self) {
     const bool known = is_target(asked.target.type);
-    const Answer answer =
-        known ? self->engine().judge(target_of(asked.target)) : Answer::kMalformed;
+    const Answer answer = known ? self->engine().judge(asked.target) : Answer::kMalformed;
     const MutexLock lock(self->mutex_);
     if (self->gone()) return;
     --self->asked_;
@@ -210,13 +204,8 @@ void Connection::take_ask_grant(const AskGrantBody& asked) {
   const Answer answer =
       engine().grant({asked.eid, asked.token_id, asked.token, {asked.va, asked.len, asked.access}},
                      who_, &grants_, &grant);
-  put(AnswerBody{asked.ticket,
-                 static_cast<uint32_t>(answer),
-                 {grant.ref.index, grant.ref.generation},
-                 grant.base,
-                 grant.len,
-                 grant.access,
-                 0});
+  put(AnswerBody{asked.ticket, static_cast<uint32_t>(answer), grant.ref, grant.base, grant.len,
+                 grant.access, 0});
 }
 
 bool Connection::take_answer(const AnswerBody& answer) {
@@ -229,7 +218,7 @@ bool Connection::take_answer(const AnswerBody& answer) {
   return true;
 }
 
-bool Connection::take_ended(const RefBody& ref) {
+bool Connection::take_ended(const SegmentRef& ref) {
   if (ref.index >= kMaxSegments) return false;
   const MutexLock lock(ended_mutex_);
   const auto [last, first] = ended_.try_emplace(ref.index, ref.generation);
@@ -251,7 +240,7 @@ bool Connection::take_open_way(const OpenWayBody& asked) {
 
 void Connection::accept_way(const OpenWayBody& asked) {
   WayRequest request;
-  static_cast<ProbeTarget&>(request) = target_of(asked.target);
+  static_cast<ProbeTarget&>(request) = asked.target;
   request.sender = {asked.sender_eid, asked.sender_uasid, asked.sender_id};
   request.rnr_retry = asked.rnr_retry;
   request.hint = asked.hint;
@@ -325,17 +314,16 @@ void Connection::execute() {
   const auto asked = body<AccessBody>();
   const auto kind = static_cast<OpKind>(asked.kind);
   if (kind == OpKind::kRead) {
-    landing_.status = engine().execute_with(grants_, {asked.ref.index, asked.ref.generation}, kind,
-                                            asked.addr, asked.bytes, [&](void* place) {
-                                              mutex_.assume_held();
-                                              answer_access(URMA_CR_SUCCESS, {place, asked.bytes});
-                                            });
+    landing_.status =
+        engine().execute_with(grants_, asked.ref, kind, asked.addr, asked.bytes, [&](void* place) {
+          mutex_.assume_held();
+          answer_access(URMA_CR_SUCCESS, {place, asked.bytes});
+        });
     if (landing_.status == URMA_CR_SUCCESS) return;
   } else if (kind != OpKind::kWrite) {
     WireAccess access = {kind, asked.opcode, asked.addr, asked.bytes, {}, {}};
     std::memcpy(access.operand, landing_.operand, kOperandBytes);
-    landing_.status =
-        engine().execute(grants_, {asked.ref.index, asked.ref.generation}, access, &landing_.bytes);
+    landing_.status = engine().execute(grants_, asked.ref, access, &landing_.bytes);
   }
   answer_access(landing_.status, {landing_.bytes.data(), landing_.bytes.size()});
 }

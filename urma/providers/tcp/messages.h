@@ -12,6 +12,7 @@
 
 #include "jetty/iovecs.h"
 #include "jetty/message.h"
+#include "jetty/transport.h"
 #include "segment/segment.h"
 #include "urma_types.h"
 
@@ -64,19 +65,12 @@ struct FindBody {
   urma_eid_t eid;
 };
 
-// ProbeTarget
-struct TargetBody {
-  urma_eid_t eid;
-  uint32_t id;
-  uint32_t type;
-  uint32_t trans_mode;
-  uint32_t token;
-};
+static_assert(sizeof(ProbeTarget) == 32 && sizeof(SegmentRef) == 8, "both are parts of bodies");
 
 struct ProbeBody {
   static constexpr FrameKind kKind = FrameKind::kProbe;
   uint32_t ticket;
-  TargetBody target;
+  ProbeTarget target;
 };
 
 struct AskGrantBody {
@@ -90,17 +84,12 @@ struct AskGrantBody {
   uint64_t len;
 };
 
-struct RefBody {
-  uint32_t index;
-  uint32_t generation;
-};
-
 struct AnswerBody {
   static constexpr FrameKind kKind = FrameKind::kAnswer;
   uint32_t ticket;
   uint32_t answer;  // Answer
   // Of a grant.
-  RefBody ref;
+  SegmentRef ref;
   uint64_t base;
   uint64_t len;
   uint32_t access;
@@ -114,14 +103,14 @@ constexpr bool is_newer(uint32_t generation, uint32_t than) {
 
 struct EndedBody {
   static constexpr FrameKind kKind = FrameKind::kEnded;
-  RefBody ref;
+  SegmentRef ref;
 };
 
 // Ways are numbered by their senders.
 struct OpenWayBody {
   static constexpr FrameKind kKind = FrameKind::kOpenWay;
   uint32_t way;
-  TargetBody target;
+  ProbeTarget target;
   uint32_t rnr_retry;
   uint32_t hint;
   urma_eid_t sender_eid;
@@ -181,7 +170,7 @@ struct WayClosedBody {
 // The payload of atomics is their operands.
 struct AccessBody {
   static constexpr FrameKind kKind = FrameKind::kAccess;
-  RefBody ref;
+  SegmentRef ref;
   uint64_t addr;
   uint32_t bytes;
   uint16_t opcode;

@@ -104,8 +104,7 @@ void Wire::ask_grant(const GrantRequest& request,
          if (connection == nullptr) return answered(answer, {});
          connection->ask_grant(
              request, [answered, connection](Answer said, const AnswerBody& body) {
-               const SegmentRef ref = {body.ref.index, body.ref.generation};
-               answered(said, {{ref, body.base, body.len, body.access, 0}, connection});
+               answered(said, {{body.ref, body.base, body.len, body.access, 0}, connection});
              });
        });
 }
