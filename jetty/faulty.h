@@ -116,6 +116,13 @@ class FaultySender final : public Own {
   Faults* const faults_;
 };
 
+// A sender of the type `Own`, with the faults that were asked for; NULL: none.
+template <typename Own, typename Path, typename UmPath = Path, typename... Args>
+std::unique_ptr<Sender> make_own_sender(Faults* faults, const Args&... args) {
+  if (faults == nullptr) return std::make_unique<Own>(args...);
+  return std::make_unique<FaultySender<Own, Path, UmPath>>(faults, args...);
+}
+
 namespace internal {
 
 void fail_now(Jfs* jfs) noexcept;
@@ -149,9 +156,10 @@ urma_status_t post_receive(Handle* handle, urma_jfr_wr_t* wr, urma_jfr_wr_t** ba
 
 }  // namespace internal
 
-// As add_post_ops(), for a transport with faults: its senders are FaultySender<Own, Path, UmPath>.
+// For a transport whose senders are of make_own_sender(), with faults or without.
 template <typename Own, typename Path, typename Receiver, typename UmPath = Path>
-void add_faulty_post_ops(urma_ops_t* ops) {
+void add_post_ops(bool faulty, urma_ops_t* ops) {
+  if (!faulty) return add_post_ops<Own, Receiver>(ops);
   using Faulty = FaultySender<Own, Path, UmPath>;
   ops->post_jfs_wr = internal::post_send<Faulty, Jfs, urma_jfs_t>;
   ops->post_jetty_send_wr = internal::post_send<Faulty, Jetty, urma_jetty_t>;

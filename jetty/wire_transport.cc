@@ -50,11 +50,7 @@ urma_status_t WireSender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexce
 }
 
 void WireTransport::add_post_ops(urma_ops_t* ops) {
-  if (faults() != nullptr) {
-    add_faulty_post_ops<WireSender, OnlyWirePath, WireReceiver>(ops);
-  } else {
-    urma::add_post_ops<WireSender, WireReceiver>(ops);
-  }
+  urma::add_post_ops<WireSender, OnlyWirePath, WireReceiver>(faults() != nullptr, ops);
 }
 
 WireTransport::WireTransport(const urma_host& host, Wire* wire, uint64_t max_message)
@@ -89,11 +85,7 @@ void WireTransport::free_id(IdKind kind, uint32_t eid_index, uint32_t id) {
 std::unique_ptr<Sender> WireTransport::make_sender(const urma_jfs_cfg_t& cfg,
                                                    const QueueIdentity& identity,
                                                    const urma_jetty_id_t& id) {
-  if (faults() != nullptr) {
-    return std::make_unique<FaultySender<WireSender, OnlyWirePath>>(faults(), this, cfg, identity,
-                                                                    id);
-  }
-  return std::make_unique<WireSender>(this, cfg, identity, id);
+  return make_own_sender<WireSender, OnlyWirePath>(faults(), this, cfg, identity, id);
 }
 
 std::unique_ptr<Receiver> WireTransport::make_receiver(const urma_jfr_cfg_t& cfg,

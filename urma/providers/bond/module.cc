@@ -47,11 +47,7 @@ class Provider {
   explicit Provider(urma_provider_ops_t* ops) {
     host()->registry->add_device(ops, device_.describe(attr_, {&eid_, 1}));
     context_ops = make_ops(kName);
-    if (transport_.faults() != nullptr) {
-      add_faulty_post_ops<Sender, NearPath, Receiver>(&context_ops);
-    } else {
-      add_post_ops<Sender, Receiver>(&context_ops);
-    }
+    add_post_ops<Sender, NearPath, Receiver>(transport_.faults() != nullptr, &context_ops);
   }
   ~Provider() {
     network_.unwatch();

@@ -33,10 +33,7 @@ Transport::Transport(const urma_host& host, shm::CopyEngine* copy, const urma_ei
 std::unique_ptr<urma::Sender> Transport::make_sender(const urma_jfs_cfg_t& cfg,
                                                      const QueueIdentity& identity,
                                                      const urma_jetty_id_t& id) {
-  if (faults() != nullptr) {
-    return std::make_unique<FaultySender<Sender, NearPath>>(faults(), this, cfg, identity, id);
-  }
-  return std::make_unique<Sender>(this, cfg, identity, id);
+  return make_own_sender<Sender, NearPath>(faults(), this, cfg, identity, id);
 }
 
 std::unique_ptr<urma::Receiver> Transport::make_receiver(const urma_jfr_cfg_t& cfg,

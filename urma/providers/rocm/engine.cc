@@ -265,11 +265,7 @@ std::unique_ptr<urma::Sender> Engine::make_sender(const urma_jfs_cfg_t& cfg,
                                                   const QueueIdentity& identity,
                                                   const urma_jetty_id_t& id) {
   Faults* const faults = static_cast<Context*>(cfg.jfc->urma_ctx)->faults();
-  if (faults != nullptr) {
-    return std::make_unique<FaultySender<Sender, Path>>(faults, transport_, &copies_, cfg, identity,
-                                                        id);
-  }
-  return std::make_unique<Sender>(transport_, &copies_, cfg, identity, id);
+  return make_own_sender<Sender, Path>(faults, transport_, &copies_, cfg, identity, id);
 }
 
 std::unique_ptr<shm::OpaqueLanding> Engine::land(std::span<const LocalPiece> receive,

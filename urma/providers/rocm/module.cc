@@ -146,11 +146,8 @@ class Provider {
   explicit Provider(urma_provider_ops_t* ops) {
     context_ops = make_ops(kName);
     const Settings& settings = *host()->settings;
-    if (settings.text("URMA_FAULT").empty()) {
-      add_post_ops<Sender, shm::Receiver>(&context_ops);
-    } else {
-      add_faulty_post_ops<Sender, Path, shm::Receiver>(&context_ops);
-    }
+    const bool faulty = !settings.text("URMA_FAULT").empty();
+    add_post_ops<Sender, Path, shm::Receiver>(faulty, &context_ops);
     std::string why;
     auto runtime =
         HsaRuntime::open(settings.text("URMA_ROCM_LIBRARY"), settings.flag("URMA_ROCM_CPU"), &why);

@@ -27,11 +27,7 @@ class Provider {
     described.aggregated_eid = described.eid_count;
     host()->registry->add_device(ops, described);
     context_ops = make_ops(kName);
-    if (transport_.faults() != nullptr) {
-      add_faulty_post_ops<Sender, QueuePath, Receiver>(&context_ops);
-    } else {
-      add_post_ops<Sender, Receiver>(&context_ops);
-    }
+    add_post_ops<Sender, QueuePath, Receiver>(transport_.faults() != nullptr, &context_ops);
   }
   ~Provider() { transport_.stop(); }
 

@@ -168,10 +168,7 @@ std::unique_ptr<urma::Sender> Transport::make_sender(const urma_jfs_cfg_t& cfg,
                                                      const QueueIdentity& identity,
                                                      const urma_jetty_id_t& id) {
   if (opaque_ != nullptr) return opaque_->make_sender(cfg, identity, id);
-  if (faults() != nullptr) {
-    return std::make_unique<FaultySender<Sender, QueuePath>>(faults(), this, cfg, identity, id);
-  }
-  return std::make_unique<Sender>(this, cfg, identity, id);
+  return make_own_sender<Sender, QueuePath>(faults(), this, cfg, identity, id);
 }
 
 std::unique_ptr<urma::Receiver> Transport::make_receiver(const urma_jfr_cfg_t& cfg,

@@ -53,11 +53,7 @@ urma_ops_t make_context_ops(bool faulty) {
   urma_ops_t ops = make_ops("verbs");
   ops.register_seg = register_seg;
   ops.unregister_seg = unregister_seg;
-  if (faulty) {
-    add_faulty_post_ops<Sender, Path, Receiver, DatagramPath>(&ops);
-  } else {
-    add_post_ops<Sender, Receiver>(&ops);
-  }
+  add_post_ops<Sender, Path, Receiver, DatagramPath>(faulty, &ops);
   ops.poll_jfc = [](urma_jfc_t* jfc, int count, urma_cr_t* cr) {
     return static_cast<CompletionQueue*>(jfc)->poll_device(count, cr);
   };
