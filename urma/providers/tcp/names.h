@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The ids of this process, and where the owners of others may listen.
+// The ids of this process.
 #ifndef URMA_PROVIDERS_TCP_NAMES_H_
 #define URMA_PROVIDERS_TCP_NAMES_H_
 
@@ -9,7 +9,6 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "jetty/port_names.h"
 #include "jetty/wire.h"
@@ -17,9 +16,6 @@
 #include "urma/providers/tcp/carrier.h"
 
 namespace urma::tcp {
-
-// Where the owner of an id may listen, in search order.
-std::vector<uint16_t> ports_of(const PortRange& range, IdKind kind, uint32_t id);
 
 // Any thread.
 class Names final : public WireNames, private PortHost {

@@ -4,6 +4,7 @@
 // then.
 #include <exception>
 #include <utility>
+#include <vector>
 
 #include "jetty/network.h"
 #include "urma/base/clock.h"
@@ -13,6 +14,21 @@
 #include "urma/providers/tcp/wire.h"
 
 namespace urma::tcp {
+namespace {
+
+// Where the owner of an id may listen, in search order.
+std::vector<uint16_t> ports_of(const PortRange& range, IdKind kind, uint32_t id) {
+  if (kind == IdKind::kToken) return {static_cast<uint16_t>(id >> 16)};
+  std::vector<uint16_t> ports;
+  for (uint32_t index = 0; index < kPortsOfId; ++index) {
+    ports.push_back(port_of(range, block_of(id) * kBlockIds, index));
+    const uint16_t own = port_of(range, id, index);
+    if (own != ports.back()) ports.push_back(own);
+  }
+  return ports;
+}
+
+}  // namespace
 
 std::optional<PeerWatches::Owner> Wire::owner_at(const Ref& connection) {
   if (connection == nullptr) return std::nullopt;
