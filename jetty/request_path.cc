@@ -142,14 +142,14 @@ void RequestPath::collect(SendEntry* entry, void* into) {
   }
 }
 
-IovecList RequestPath::local_pieces(SendEntry* entry, uint64_t bytes) {
+IovecList RequestPath::local_pieces(SendEntry* entry, uint64_t skip, uint64_t bytes) {
   IovecList local;
   if (entry->inline_bytes != 0) {
-    local.add(reinterpret_cast<uint64_t>(SendQueue::inline_data(entry)), entry->inline_bytes,
-              entry->moved, bytes);
+    local.add(reinterpret_cast<uint64_t>(SendQueue::inline_data(entry)), entry->inline_bytes, skip,
+              bytes);
   }
   for (const LocalPiece& piece : SendQueue::pieces(entry)) {
-    local.add(piece.addr, piece.len, entry->moved, bytes);
+    local.add(piece.addr, piece.len, skip, bytes);
   }
   return local;
 }

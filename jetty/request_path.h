@@ -67,8 +67,8 @@ class RequestPath : public TargetPath {
   bool local_memory_stands(SendEntry* entry, urma_cr_status_t* status);
   // Copies the local pieces into one buffer, one after the other.
   static void collect(SendEntry* entry, void* into);
-  // `bytes` of its local bytes, from the first that was not moved yet.
-  static IovecList local_pieces(SendEntry* entry, uint64_t bytes);
+  // `bytes` of its local bytes, after the first `skip`.
+  static IovecList local_pieces(SendEntry* entry, uint64_t skip, uint64_t bytes);
   // Whether an atomic's address is a multiple of its width; false: *status says how it ends.
   bool aligned(const SendEntry& entry, urma_cr_status_t* status);
 

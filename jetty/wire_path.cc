@@ -98,7 +98,7 @@ urma_cr_status_t WirePath::place(SendEntry* entry, uint64_t expected, const Wire
   urma_cr_status_t status = URMA_CR_SUCCESS;
   if (!local_memory_stands(entry, &status)) return status;
   const char* from = bytes.data();
-  const IovecList into = local_pieces(entry, bytes.size());
+  const IovecList into = local_pieces(entry, entry->moved, bytes.size());
   for (const iovec& piece : into.list()) {
     std::memcpy(piece.iov_base, from, piece.iov_len);
     from += piece.iov_len;
@@ -172,7 +172,7 @@ RequestPath::Step WirePath::move(SendEntry* entry, bool something_follows, uint6
     const uint64_t bytes = std::min(entry->bytes - entry->moved, kCopyPerTurn);
     if (bytes == 0) return Step::kDone;
     if (*budget == 0) return Step::kWait;
-    const IovecList local = local_pieces(entry, bytes);
+    const IovecList local = local_pieces(entry, entry->moved, bytes);
     const WireAccess access = {read ? OpKind::kRead : OpKind::kWrite,
                                entry->opcode,
                                entry->remote_addr + entry->moved,
@@ -253,7 +253,7 @@ RequestPath::Step WirePath::send(SendEntry* entry, urma_cr_status_t* status) {
     invalidation = entry->remote->invalidation();
     payload.add(reinterpret_cast<uint64_t>(&invalidation), sizeof(invalidation), 0, UINT64_MAX);
   }
-  const IovecList own = local_pieces(entry, entry->bytes);
+  const IovecList own = local_pieces(entry, /*skip=*/0, entry->bytes);
   for (const iovec& piece : own.list()) {
     payload.add(reinterpret_cast<uint64_t>(piece.iov_base), piece.iov_len, 0, UINT64_MAX);
   }

@@ -14,8 +14,6 @@ namespace urma::rocm {
 Path::Path(Sender* sender, RemoteQueue* target, uint32_t hint)
     : QueuePath(sender, target, hint),
       engine_(sender->copies()),
-      queue_(&sender->queue()),
-      transport_(&sender->transport()),
       jfc_(static_cast<const CompletionQueue*>(sender->config().jfc)) {}
 
 // Copies in progress use the program's memory: each one is waited for.
@@ -39,7 +37,7 @@ void Path::reap_copies() {
   while (!copies_.empty() && copies_.front().copy->ended(&status)) {
     SendEntry* const entry = copies_.front().entry;
     copies_.pop_front();
-    queue_->complete(entry, status);
+    sender()->queue().complete(entry, status);
   }
   if (!copies_.empty()) wake_when_ended(copies_.front().copy.get());
 }
@@ -56,7 +54,7 @@ Path::Step Path::execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* s
 }
 
 Path::Local Path::local_memory(SendEntry* entry) {
-  const SegmentTable& segments = transport_->segments();
+  const SegmentTable& segments = sender()->transport().segments();
   Local found = Local::kHost;
   for (const LocalPiece& piece : SendQueue::pieces(entry)) {
     if (piece.len == 0) continue;
@@ -77,14 +75,7 @@ Path::Local Path::local_memory(SendEntry* entry) {
 // Pairs `bytes` bytes of the local side, after the first `skip`, with as many at `other`.
 void Path::collect_pieces(SendEntry* entry, uint64_t skip, uint64_t bytes, char* other,
                           bool from_local) {
-  IovecList local;
-  if (entry->inline_bytes != 0) {
-    local.add(reinterpret_cast<uint64_t>(SendQueue::inline_data(entry)), entry->inline_bytes, skip,
-              bytes);
-  }
-  for (const LocalPiece& piece : SendQueue::pieces(entry)) {
-    local.add(piece.addr, piece.len, skip, bytes);
-  }
+  const IovecList local = local_pieces(entry, skip, bytes);
   pieces_.clear();
   for (const iovec& piece : local.list()) {
     char* const here = static_cast<char*>(piece.iov_base);

@@ -72,8 +72,6 @@ class Path : public shm::QueuePath {
                       bool from_local);
 
   Copies* const engine_;
-  SendQueue* const queue_;
-  shm::Transport* const transport_;
   const CompletionQueue* const jfc_;
   std::deque<Outstanding> copies_;
   Current current_;

@@ -58,7 +58,7 @@ QueuePath::Step QueuePath::transfer_some(SendEntry* entry, const Grant& grant, u
       (direction == Direction::kRead || grant.view->writable())) {
     mapped = grant.view->at(addr, turn, &turn);
   }
-  const IovecList local = local_pieces(entry, turn);
+  const IovecList local = local_pieces(entry, entry->moved, turn);
   if (mapped != nullptr) {
     copy_mapped(direction, mapped, local.list());
     *moved = turn;
