@@ -24,7 +24,7 @@ namespace urma {
 //   urma_context_t* open_context(urma_device_t* dev, uint32_t eid_index);
 //   static void close_context(Provider* provider, urma_context_t* ctx);  // NULL: it has ended
 template <typename Provider>
-class Module {
+class ProviderModule {
  public:
   // The body of the module's exported function.
   static int enter(uint32_t version, const urma_host* table) {

@@ -145,5 +145,5 @@ void Provider::watch_network() {
 
 extern "C" __attribute__((visibility("default"))) int urma_module_entry(uint32_t version,
                                                                         const urma_host* host) {
-  return urma::Module<urma::bond::Provider>::enter(version, host);
+  return urma::ProviderModule<urma::bond::Provider>::enter(version, host);
 }

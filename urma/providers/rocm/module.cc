@@ -197,10 +197,10 @@ class Provider {
   std::unique_ptr<Machinery> machinery_;  // NULL if there are no devices
 };
 
-Machinery& machinery() { return Module<Provider>::provider().machinery(); }
+Machinery& machinery() { return ProviderModule<Provider>::provider().machinery(); }
 
 const DeviceInfo& info_of(const urma_device_t& dev) {
-  return Module<Provider>::provider().info_of(dev);
+  return ProviderModule<Provider>::provider().info_of(dev);
 }
 
 }  // namespace
@@ -208,5 +208,5 @@ const DeviceInfo& info_of(const urma_device_t& dev) {
 
 extern "C" __attribute__((visibility("default"))) int urma_module_entry(uint32_t version,
                                                                         const urma_host* host) {
-  return urma::Module<urma::rocm::Provider>::enter(version, host);
+  return urma::ProviderModule<urma::rocm::Provider>::enter(version, host);
 }

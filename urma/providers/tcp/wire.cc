@@ -360,8 +360,8 @@ void Wire::decide(const Ref& connection) {
 // Its peer does not answer the one that crosses it: if that awaits an answer, it goes.
 void Wire::give_way(const Ref& theirs) {
   const auto own = std::ranges::find_if(greetings_, [&](const auto& entry) {
-    const Greeting& greeting = entry.second;
-    return greeting.agreed_by_ns != 0 && cross(*greeting.connection, *theirs);
+    const PendingConnection& pending = entry.second;
+    return pending.agreed_by_ns != 0 && cross(*pending.connection, *theirs);
   });
   if (own != greetings_.end()) join(Ref(own->second.connection), theirs);
 }

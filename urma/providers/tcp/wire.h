@@ -130,7 +130,7 @@ class Wire final : public urma::Wire {
     std::vector<OnFound> told = {};
   };
   // A connection being made, or greeting.
-  struct Greeting {
+  struct PendingConnection {
     Ref connection;
     std::vector<std::function<void(const Ref&)>> told;  // NULL: there is none
     // 0: not open; else kept then, unless the peer decides before. The searches that wait for it go
@@ -229,7 +229,7 @@ class Wire final : public urma::Wire {
   // Of the service thread.
   bool stopped_ = false;
   uint64_t last_number_ = 0;
-  std::map<uint64_t, Greeting> greetings_;  // by number
+  std::map<uint64_t, PendingConnection> greetings_;  // by number
   std::map<At, Ref> by_address_;
   std::map<At, Silence> silences_;
   std::map<Process, Ref> by_process_;

@@ -239,5 +239,5 @@ class Provider {
 
 extern "C" __attribute__((visibility("default"))) int urma_module_entry(uint32_t version,
                                                                         const urma_host* host) {
-  return urma::Module<urma::verbs::Provider>::enter(version, host);
+  return urma::ProviderModule<urma::verbs::Provider>::enter(version, host);
 }
