@@ -6,6 +6,7 @@
 #include "urma/core/api/export.h"
 #include "urma/core/process/perf.h"
 #include "urma_api.h"
+#include "urma_ext.h"
 
 namespace {
 
@@ -100,6 +101,24 @@ bool check_flat(const char* call, const urma_jfs_t* jfs, const urma_target_jetty
          given(call, "target_jfr", target);
 }
 
+bool check_flat(const char* call, const urma_jfs_t* jfs, const urma_target_jetty_t* target,
+                const urma_target_seg_t* dst_tseg, const urma_target_seg_t* src_tseg) {
+  return check_flat(call, jfs, target) && given(call, "dst_tseg", dst_tseg) &&
+         given(call, "src_tseg", src_tseg);
+}
+
+urma_status_t fetch_and_add(const char* call, urma_jfs_t* jfs, urma_target_jetty_t* target,
+                            urma_sge_t remote, urma_sge_t local, uint64_t operand,
+                            urma_jfs_wr_flag_t flag, uint64_t user_ctx) {
+  if (!check_flat(call, jfs, target, remote.tseg, local.tseg)) return URMA_EINVAL;
+  flag.bs.complete_enable = URMA_COMPLETE_ENABLE;
+  urma_jfs_wr_t wr = request(URMA_OPC_FADD, flag, target, user_ctx);
+  wr.faa.src = &local;
+  wr.faa.dst = &remote;
+  wr.faa.operand = operand;
+  return post_one(call, jfs, &wr);
+}
+
 }  // namespace
 
 // -------------------------------------------------------------------------------------------------
@@ -145,10 +164,7 @@ URMA_EXPORT urma_status_t urma_read(urma_jfs_t* jfs, urma_target_jetty_t* target
                                     urma_target_seg_t* dst_tseg, urma_target_seg_t* src_tseg,
                                     uint64_t dst, uint64_t src, uint32_t len,
                                     urma_jfs_wr_flag_t flag, uint64_t user_ctx) {
-  if (!check_flat(__func__, jfs, target_jfr) || !given(__func__, "dst_tseg", dst_tseg) ||
-      !given(__func__, "src_tseg", src_tseg)) {
-    return URMA_EINVAL;
-  }
+  if (!check_flat(__func__, jfs, target_jfr, dst_tseg, src_tseg)) return URMA_EINVAL;
   urma_sge_t remote = piece(src, len, src_tseg);
   urma_sge_t local = piece(dst, len, dst_tseg);
   urma_jfs_wr_t wr = request(URMA_OPC_READ, flag, target_jfr, user_ctx);
@@ -188,6 +204,38 @@ URMA_EXPORT urma_status_t urma_recv(urma_jfr_t* jfr, urma_target_seg_t* recv_tse
   wr.user_ctx = user_ctx;
   urma_jfr_wr_t* bad_wr = nullptr;
   return post<&urma_ops_t::post_jfr_wr, UB_POST_JFR_RECV>(__func__, jfr, &wr, &bad_wr);
+}
+
+URMA_EXPORT urma_status_t urma_cas(urma_jfs_t* jfs, urma_target_jetty_t* target_jfr,
+                                   urma_target_seg_t* dst_tseg, urma_target_seg_t* src_tseg,
+                                   uint64_t dst, uint64_t src, uint32_t len, uint64_t compare,
+                                   uint64_t swap, urma_jfs_wr_flag_t flag, uint64_t user_ctx) {
+  if (!check_flat(__func__, jfs, target_jfr, dst_tseg, src_tseg)) return URMA_EINVAL;
+  urma_sge_t remote = piece(dst, len, dst_tseg);
+  urma_sge_t local = piece(src, len, src_tseg);
+  flag.bs.complete_enable = URMA_COMPLETE_ENABLE;
+  urma_jfs_wr_t wr = request(URMA_OPC_CAS, flag, target_jfr, user_ctx);
+  wr.cas.src = &local;
+  wr.cas.dst = &remote;
+  wr.cas.cmp_data = compare;
+  wr.cas.swap_data = swap;
+  return post_one(__func__, jfs, &wr);
+}
+
+URMA_EXPORT urma_status_t urma_faa(urma_jfs_t* jfs, urma_target_jetty_t* target_jfr,
+                                   urma_target_seg_t* dst_tseg, urma_target_seg_t* src_tseg,
+                                   uint64_t dst, uint64_t src, uint32_t len, uint64_t operand,
+                                   urma_jfs_wr_flag_t flag, uint64_t user_ctx) {
+  return fetch_and_add(__func__, jfs, target_jfr, piece(dst, len, dst_tseg),
+                       piece(src, len, src_tseg), operand, flag, user_ctx);
+}
+
+URMA_EXPORT urma_status_t urma_fao(urma_jfs_t* jfs, urma_target_jetty_t* target_jfr,
+                                   urma_target_seg_t* dst_tseg, urma_target_seg_t* src_tseg,
+                                   uint64_t dst, uint64_t src, uint32_t len, uint64_t operand,
+                                   urma_jfs_wr_flag_t flag, uint64_t user_ctx) {
+  return fetch_and_add(__func__, jfs, target_jfr, piece(dst, len, dst_tseg),
+                       piece(src, len, src_tseg), operand, flag, user_ctx);
 }
 
 // -------------------------------------------------------------------------------------------------
