@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The calls of the kernel that a request takes between two processes that poll.
+// The calls of the kernel that a request takes between two processes that poll, and those of the
+// service thread beside one that posts.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/epoll.h>
