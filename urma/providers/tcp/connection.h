@@ -66,7 +66,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   // also notices an end of the stream right behind it; otherwise the next call does. True if
   // something has come. Any thread.
   bool progress(bool to_end = false);
-  // The same, after any other thread: what waits would wake the service thread again and again.
+  // The same, but waits for its turn: what stays unread wakes the service thread again at once.
   void serve();
   // Sends what is due, as far as there is room. `answers`: for a program that posts.
   void push(bool answers);
@@ -155,8 +155,8 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   void say(const Body& body) {
     const MutexLock lock(mutex_);
     if (gone()) return;
-    // A sender that has taken back one message must learn that it has ended before another is
-    // pulled.
+    // First the reports: the sender of a message that was taken back waits for its end before
+    // another one is pulled.
     put_owed();
     put(body);
     flush();
