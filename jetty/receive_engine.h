@@ -319,7 +319,8 @@ class ReceiveEngine : public Base {
     return move_own();
   }
 
-  bool progress(Poll* poll) URMA_REQUIRES(lock_);
+  // Apart, so that a poll of a plain message saves no registers for it.
+  [[gnu::noinline]] bool progress(Poll* poll) URMA_REQUIRES(lock_);
   [[gnu::noinline]] bool progress_many(Poll* poll) URMA_REQUIRES(lock_);
   [[gnu::cold, gnu::noinline]] void drop_finished() URMA_REQUIRES(lock_) {
     std::erase(ways_, nullptr);
@@ -339,6 +340,14 @@ class ReceiveEngine : public Base {
     way.reset();
     return true;
   }
+  // Drops the ways that have ended, also if a later turn throws.
+  struct Sweep {
+    ~Sweep() URMA_NO_THREAD_SAFETY_ANALYSIS {
+      if (ended) engine->drop_finished();
+    }
+    ReceiveEngine* engine;
+    bool ended = false;
+  };
   // A poll that is more than one plain message.
   [[gnu::noinline]] int poll_each(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept
       URMA_RELEASE(lock_) URMA_NO_THREAD_SAFETY_ANALYSIS {
@@ -472,7 +481,6 @@ class ReceiveEngine : public Base {
 template <typename Derived, ReceivingWay Way, typename Base>
 bool ReceiveEngine<Derived, Way, Base>::progress(Poll* poll) {
   bool moved = false;
-  bool finished = false;
   const size_t count = ways_.size();
   if (to_flush_ != 0) [[unlikely]] {
     if constexpr (!kStacked) moved = this->flush_posted(poll);
@@ -486,29 +494,28 @@ bool ReceiveEngine<Derived, Way, Base>::progress(Poll* poll) {
   // way takes most of them.
   if (++first_way_ >= count) first_way_ = 0;
   size_t index = first_way_;
+  Sweep sweep = {this};
   do {
-    finished |= progress_way(index, poll, &moved);
+    sweep.ended |= progress_way(index, poll, &moved);
     if (++index == count) index = 0;
   } while (index != first_way_ && !poll->full());
-  if (finished) drop_finished();
   return moved;
 }
 
 template <typename Derived, ReceivingWay Way, typename Base>
 bool ReceiveEngine<Derived, Way, Base>::progress_many(Poll* poll) {
   bool moved = false;
-  bool finished = false;
+  Sweep sweep = {this};
   turns_.take(
       ways_, [](const std::shared_ptr<Way>& way) -> uint32_t& { return way->silence; },
       [&](const std::shared_ptr<Way>& way) {
         lock_.assume_held();
         if (rests(*way)) return false;
         const bool ended = progress_way(static_cast<size_t>(&way - ways_.data()), poll, &moved);
-        finished |= ended;
+        sweep.ended |= ended;
         return !ended;
       },
-      [&] { return finished || poll->full(); });
-  if (finished) drop_finished();
+      [&] { return sweep.ended || poll->full(); });
   return moved;
 }
 

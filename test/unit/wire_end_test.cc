@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT
 //
-// Objects that end while a wire may still wake their waiters; and how often polls look at a wire.
+// Objects that end while a wire may still wake their waiters, ways that end while memory is short;
+// and how often polls look at a wire.
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "jetty/context.h"
 #include "jetty/ops.h"
@@ -52,7 +57,7 @@ class WatchfulWay final : public Way {
 
 class WatchfulWire final : public Wire {
  public:
-  void start(WireEngine* /*engine*/) override {}
+  void start(WireEngine* wire_engine) override { engine = wire_engine; }
   void stop() override {}
   std::unique_ptr<Way> make_way(const WayRequest& /*request*/,
                                 const CompletionQueue& jfc) override {
@@ -72,10 +77,64 @@ class WatchfulWire final : public Wire {
     return something_comes;
   }
 
+  WireEngine* engine = nullptr;
   int made = 0;
   int ended_in_time = 0;
   int looks = 0;
   bool something_comes = false;
+};
+
+// Has no message; a look for one may find no memory.
+class EmptyWay final : public WireIncoming {
+ public:
+  void close(uint8_t /*status*/) override {}
+  void wake() override {}
+  std::string who() const override { return "a test"; }
+
+  bool short_of_memory = false;
+  int looks = 0;
+
+ private:
+  Peek next(Message* /*message*/) override {
+    ++looks;
+    if (short_of_memory) throw std::bad_alloc();
+    return Peek::kEmpty;
+  }
+  void copy_held(uint32_t /*offset*/, void* /*to*/, uint32_t /*bytes*/) const override {}
+  void answer(uint8_t /*status*/) override {}
+};
+
+// The device of a test, over a wire.
+class WireHost {
+ public:
+  explicit WireHost(WatchfulWire* wire) : engine_(table(&host_), wire, 1 << 20) {
+    engine_.add_post_ops(&ops);
+    context_.emplace(&engine_, shm::device_attr(1), &device_, 0);
+    context_->ops = &ops;
+  }
+  ~WireHost() {
+    context_.reset();
+    engine_.stop();
+  }
+
+  Context& context() { return *context_; }
+
+  urma_ops_t ops = make_ops("test");
+
+ private:
+  static urma_host table(shm::Host* host) {
+    static Runtime* current;
+    current = &host->runtime();
+    urma_host table = *urma::host();
+    table.service = &host->service();
+    table.runtime = []() -> Runtime* { return current; };
+    return table;
+  }
+
+  shm::Host host_;
+  WireTransport engine_;
+  urma_device_t device_ = {};
+  std::optional<Context> context_;
 };
 
 // Polls of queues with other ways too make a system call only now and then.
@@ -97,40 +156,63 @@ TEST(WireLooksTest, PollsLookSeldomOnceNothingHasComeForLong) {
 }
 
 TEST(WireEndTest, AJfcStaysUntilThePathsOfItsSendersHaveEnded) {
-  shm::Host host;
-  static Runtime* current;
-  current = &host.runtime();
-  urma_host table = *urma::host();
-  table.service = &host.service();
-  table.runtime = []() -> Runtime* { return current; };
   WatchfulWire wire;
-  WireTransport engine(table, &wire, 1 << 20);
-  urma_ops_t ops = make_ops("test");
-  engine.add_post_ops(&ops);
-  urma_device_t device = {};
-  {
-    Context context(&engine, shm::device_attr(1), &device, 0);
-    context.ops = &ops;
-    urma_jfc_cfg_t jfc_cfg = urma_test::jfc_config(8);
-    urma_jfc_t* jfc = ops.create_jfc(&context, &jfc_cfg);
-    urma_jfs_cfg_t jfs_cfg = urma_test::jfs_config(jfc, 8);
-    urma_jfs_t* jfs = ops.create_jfs(&context, &jfs_cfg);
-    urma_rjfr_t jfr = urma_test::remote_jfr({context.eid, context.uasid, 4711});
-    urma_token_t token = {};
-    urma_target_jetty_t* target = ops.import_jfr(&context, &jfr, &token);
-    urma_jfs_wr_t wr = {}, *bad = nullptr;
-    wr.opcode = URMA_OPC_SEND;
-    wr.tjetty = target;
-    EXPECT_EQ(ops.post_jfs_wr(jfs, &wr, &bad), URMA_SUCCESS);
-    urma_cr_t cr;
-    while (wire.made == 0) EXPECT_EQ(ops.poll_jfc(jfc, 1, &cr), 0);
-    EXPECT_EQ(ops.delete_jfc(jfc), URMA_EAGAIN);
-    EXPECT_EQ(ops.delete_jfs(jfs), URMA_SUCCESS);
-    EXPECT_EQ(wire.ended_in_time, wire.made);
-    EXPECT_EQ(ops.unimport_jfr(target), URMA_SUCCESS);
-    EXPECT_EQ(ops.delete_jfc(jfc), URMA_SUCCESS);
+  WireHost host(&wire);
+  urma_ops_t& ops = host.ops;
+  Context& context = host.context();
+  urma_jfc_cfg_t jfc_cfg = urma_test::jfc_config(8);
+  urma_jfc_t* jfc = ops.create_jfc(&context, &jfc_cfg);
+  urma_jfs_cfg_t jfs_cfg = urma_test::jfs_config(jfc, 8);
+  urma_jfs_t* jfs = ops.create_jfs(&context, &jfs_cfg);
+  urma_rjfr_t jfr = urma_test::remote_jfr({context.eid, context.uasid, 4711});
+  urma_token_t token = {};
+  urma_target_jetty_t* target = ops.import_jfr(&context, &jfr, &token);
+  urma_jfs_wr_t wr = {}, *bad = nullptr;
+  wr.opcode = URMA_OPC_SEND;
+  wr.tjetty = target;
+  EXPECT_EQ(ops.post_jfs_wr(jfs, &wr, &bad), URMA_SUCCESS);
+  urma_cr_t cr;
+  while (wire.made == 0) EXPECT_EQ(ops.poll_jfc(jfc, 1, &cr), 0);
+  EXPECT_EQ(ops.delete_jfc(jfc), URMA_EAGAIN);
+  EXPECT_EQ(ops.delete_jfs(jfs), URMA_SUCCESS);
+  EXPECT_EQ(wire.ended_in_time, wire.made);
+  EXPECT_EQ(ops.unimport_jfr(target), URMA_SUCCESS);
+  EXPECT_EQ(ops.delete_jfc(jfc), URMA_SUCCESS);
+}
+
+// In the poll in which one way has ended, a look at another one finds no memory.
+TEST(WireEndTest, AWayEndsAlthoughMemoryIsShort) {
+  WatchfulWire wire;
+  WireHost host(&wire);
+  urma_ops_t& ops = host.ops;
+  Context& context = host.context();
+  urma_jfc_cfg_t jfc_cfg = urma_test::jfc_config(8);
+  urma_jfc_t* jfc = ops.create_jfc(&context, &jfc_cfg);
+  urma_jfr_cfg_t jfr_cfg = urma_test::jfr_config(jfc, 8);
+  urma_jfr_t* jfr = ops.create_jfr(&context, &jfr_cfg);
+  std::vector<std::shared_ptr<EmptyWay>> ways;
+  // A turn may begin with any of them.
+  for (int i = 0; i < 3; ++i) {
+    ways.push_back(std::make_shared<EmptyWay>());
+    WayRequest asked = {};
+    asked.eid = context.eid;
+    asked.id = jfr->jfr_id.id;
+    asked.trans_mode = URMA_TM_RM;
+    uint32_t members = 0;
+    ASSERT_EQ(wire.engine->accept(asked, ways.back(), &members), Answer::kAccepted);
   }
-  engine.stop();
+  const std::weak_ptr<EmptyWay> ended = ways[1];
+  ways[1]->abandon();
+  ways.erase(ways.begin() + 1);
+  for (const auto& way : ways) way->short_of_memory = true;
+  urma_cr_t cr;
+  while (!ended.expired()) EXPECT_EQ(ops.poll_jfc(jfc, 1, &cr), 0);
+  for (const auto& way : ways) way->short_of_memory = false;
+  const int looks = ways.front()->looks;
+  EXPECT_EQ(ops.poll_jfc(jfc, 1, &cr), 0);
+  EXPECT_GT(ways.front()->looks, looks);
+  EXPECT_EQ(ops.delete_jfr(jfr), URMA_SUCCESS);
+  EXPECT_EQ(ops.delete_jfc(jfc), URMA_SUCCESS);
 }
 
 }  // namespace
