@@ -23,8 +23,18 @@ void give_up(const char* what) {
   exit(EXIT_FAILURE);
 }
 
+static in_port_t number_of(const char* port) {
+  char* end;
+  long number = strtol(port, &end, 10);
+  if (end == port || *end != '\0' || number < 0 || number > UINT16_MAX) {
+    fprintf(stderr, "%s: not a port, which is a number up to %d\n", port, UINT16_MAX);
+    exit(EXIT_FAILURE);
+  }
+  return (in_port_t)number;
+}
+
 static void wait_for_clients(const char* port, const char* address, int* socks, int count) {
-  struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port))};
+  struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(number_of(port))};
   socklen_t size = sizeof(addr);
   if (inet_pton(AF_INET, address, &addr.sin_addr) != 1) {
     fprintf(stderr, "%s: not an IPv4 address\n", address);

@@ -31,3 +31,4 @@ cp "${examples}"/*.[ch] "${TEST_TMPDIR}"
 cd "${TEST_TMPDIR}"
 bash -euc "$(grep '^cc ' "${examples}/README.md")"
 { ./segment || true; } 2>&1 | grep usage >/dev/null
+{ ./segment server 65536 || true; } 2>&1 | grep '^65536: not a port' >/dev/null
