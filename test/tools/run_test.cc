@@ -270,6 +270,7 @@ TEST_F(Run, WrongArgumentsAreNamed) {
                                     {"--no-such", "true"},
                                     {"--way", "magic", "true"},
                                     {"--eid", "::", "true"},
+                                    {"--eid", "fd00::1", "--eid", "fd00::1", "true"},
                                     {"--name", "a/b", "true"}};
   for (const Words& words : wrong) {
     const ToolResult result = run_tool(program("urma_run"), words);
@@ -280,6 +281,8 @@ TEST_F(Run, WrongArgumentsAreNamed) {
     EXPECT_EQ(lines.back().rfind("urma_run: ", 0), 0u) << result.err;
   }
   EXPECT_EQ(shell({"--name", "x=nothing"}, "true").status, 125);
+  const ToolResult help = run_tool("/bin/sh", {"-c", program("urma_run") + " --help >/dev/full"});
+  EXPECT_EQ(help.status, 125);
 }
 
 }  // namespace

@@ -78,7 +78,10 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   try {
     const auto parsed = run::parse_options(argc, argv);
-    if (const int* status = std::get_if<int>(&parsed)) return *status;
+    if (const int* status = std::get_if<int>(&parsed)) {
+      run::check(std::fflush(stdout) == 0 && std::ferror(stdout) == 0, "writing to stdout");
+      return *status;
+    }
     run::end_as(run::run(std::get<run::Options>(parsed)));
   } catch (const std::exception& error) {
     run::say(error.what());

@@ -60,7 +60,7 @@ std::string parse_name(const std::string& text) {
   return name + "=" + device;
 }
 
-urma_eid_t parse_eid(const char* text) {
+void add_eid(const char* text, std::vector<urma_eid_t>* eids) {
   urma_eid_t eid{};
   constexpr urma_eid_t kZero{};
   if (urma_str_to_eid(text, &eid) != 0 || std::memcmp(&eid, &kZero, sizeof eid) == 0) {
@@ -68,7 +68,12 @@ urma_eid_t parse_eid(const char* text) {
                   ": an EID is an IPv6 address, a dotted IPv4 address or a number of 32 bits, and "
                   "not zero; for example: --eid fd00::1");
   }
-  return eid;
+  for (const urma_eid_t& other : *eids) {
+    if (std::memcmp(&eid, &other, sizeof eid) == 0) {
+      throw Failure(std::string("--eid ") + text + " is given twice; give each EID once");
+    }
+  }
+  eids->push_back(eid);
 }
 
 Way parse_way(const std::string& text) {
@@ -90,7 +95,7 @@ std::variant<Options, int> parse_options(int argc, char** argv) {
         options.names.push_back(parse_name(optarg));
         break;
       case kEid:
-        options.eids.push_back(parse_eid(optarg));
+        add_eid(optarg, &options.eids);
         break;
       case kIsolated:
         options.isolated = true;

@@ -83,6 +83,9 @@ void expect_eids(const std::vector<urma_eid_t>& eids) {
   bool equal = there.size() >= eids.size();
   for (size_t i = 0; equal && i < eids.size(); ++i) equal = same(eids[i], there[i]);
   if (equal) return;
+  if (there.empty()) {
+    throw Failure("--eid " + list_of(eids) + ": the device has no EIDs; the lines before say why");
+  }
   throw Failure(
       "--eid " + list_of(eids) + ": " + runtime_directory() + " has the EIDs " + list_of(there) +
       ", which others may use; add --isolated, or set URMA_RUNTIME_DIR to a new directory");
