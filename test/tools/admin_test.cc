@@ -369,11 +369,21 @@ TEST_F(AdminTest, NoDevices) {
   EXPECT_EQ(json::parse(providers.out)["providers"][0]["devices"], 0);
 }
 
-TEST_F(AdminTest, OutputCannotBeWritten) {
-  const ToolResult result =
-      run_tool("/bin/sh", {"-c", program_path("URMA_ADMIN") + " show >/dev/full"});
+// No other process is to blame.
+TEST_F(AdminTest, ProcessesCannotBeListed) {
+  const ToolResult result = admin({"show", "processes"}, {{"URMA_RUNTIME_DIR=/proc/none"}});
   EXPECT_EQ(result.status, 1);
-  EXPECT_TRUE(has_line(result.err, "cannot write to stdout"));
+  EXPECT_TRUE(has_line(result.err, "^urma_admin: the library cannot tell \\(status [0-9]+\\)"))
+      << result.err;
+}
+
+TEST_F(AdminTest, OutputCannotBeWritten) {
+  for (const char* words : {" show", " --help", " --version"}) {
+    const ToolResult result =
+        run_tool("/bin/sh", {"-c", program_path("URMA_ADMIN") + words + " >/dev/full"});
+    EXPECT_EQ(result.status, 1) << words;
+    EXPECT_TRUE(has_line(result.err, "cannot write to stdout")) << words;
+  }
 }
 
 }  // namespace

@@ -252,6 +252,53 @@ TEST_F(PerftestOutput, HelpAndVersion) {
   }
 }
 
+// The words of a shell command that runs the tool with itself as peer.
+std::string loopback_command(const std::string& test, const Arguments& options) {
+  std::string words = perftest_program();
+  Arguments all = options;
+  all.emplace_back("--loopback");
+  for (const std::string& word : perftest_arguments(test, free_port(), all)) {
+    words += " " + word;
+  }
+  return words;
+}
+
+TEST_F(PerftestOutput, AReportThatCannotBeWrittenFails) {
+  for (const char* format : {"text", "csv", "json"}) {
+    const auto command =
+        loopback_command("send_lat", {"-n", "100", "--format", format}) + " >/dev/full";
+    const ToolResult result = run_tool("/bin/sh", {"-c", command});
+    EXPECT_EQ(result.status, 1) << format;
+    EXPECT_EQ(result.err, "urma_perftest: cannot write the report\n") << format;
+  }
+  const ToolResult help = run_tool("/bin/sh", {"-c", perftest_program() + " --help >/dev/full"});
+  EXPECT_EQ(help.status, 1);
+}
+
+// Not even a run without end goes on.
+TEST_F(PerftestOutput, EndsWithItsReader) {
+  const ToolResult result =
+      run_tool("/bin/sh", {"-c", loopback_command("write_bw", {"-y1"}) + " | head -1"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(lines_of(result.out).size(), 1u) << result.out;
+}
+
+// Otherwise the report would go into the connection that got the number of stdout.
+TEST_F(PerftestOutput, ServesWithClosedStreams) {
+  const uint16_t port = free_port();
+  std::string command = "exec " + perftest_program();
+  for (const std::string& word : perftest_arguments("send_lat", port, {"-n", "100"})) {
+    command += " " + word;
+  }
+  Tool server("/bin/sh", {"-c", command + " --format csv <&- >&-"});
+  server.wait_for_line("^Waiting for client", Tool::kErr);
+  const ToolResult client = run_tool(
+      perftest_program(),
+      perftest_arguments("send_lat", port, {"-n", "100", "-S", "127.0.0.1"}, Side::kClient));
+  EXPECT_EQ(client.status, 0) << client.err;
+  EXPECT_EQ(server.wait(), 0) << server.err();
+}
+
 TEST_F(PerftestOutput, OnlyDeviceIsTheDefault) {
   if (!uses_shared_memory()) GTEST_SKIP() << "there are several devices; unset URMA_DEVICE";
   const Arguments line = {"write_lat", "-n", "100", "--loopback"};

@@ -221,6 +221,14 @@ const std::vector<WrongInput> kWrongInputs = {
     {{"--listen", "-W", "3"}, "--listen with -W"},
 };
 
+TEST_F(Ping, OutputCannotBeWritten) {
+  for (const char* words : {" --help", " --version"}) {
+    const ToolResult result = run_tool("/bin/sh", {"-c", ping_program() + words + " >/dev/full"});
+    EXPECT_EQ(result.status, 1) << words;
+    EXPECT_EQ(result.err, "urma_ping: cannot write to stdout\n") << words;
+  }
+}
+
 TEST_F(Ping, WrongInputPrintsOneLineAndExitsWith2) {
   for (const WrongInput& wrong : kWrongInputs) {
     const ToolResult result = run_tool(ping_program(), wrong.arguments);

@@ -22,7 +22,7 @@ int fail(const std::string& reason, bool json) {
 int run(int argc, const char* const* argv) {
   const Request request = parse_command_line(argc, argv);
   if (request.command == nullptr) {
-    std::cout << request.answer;
+    print(request.answer);
     return 0;
   }
   const Command& command = *request.command;
@@ -46,6 +46,8 @@ int run(int argc, const char* const* argv) {
 int main(int argc, char** argv) {
   try {
     return admin::run(argc, argv);
+  } catch (const admin::Failure& error) {
+    return admin::fail(error.what(), /*json=*/false);
   } catch (const std::exception& error) {
     std::cerr << "urma_admin: " << error.what() << '\n';
     return admin::kRefused;

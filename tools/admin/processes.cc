@@ -18,7 +18,7 @@ constexpr size_t kMaxThreads = 64;
 
 std::vector<urma_ext_process_t> other_processes() {
   const auto own = static_cast<uint32_t>(::getpid());
-  auto processes = fetch_all<urma_ext_process_t>(urma_ext_list_processes, own);
+  auto processes = fetch_all<urma_ext_process_t>(urma_ext_list_processes, /*pid=*/0);
   std::erase_if(processes, [own](const auto& process) { return process.pid == own; });
   return processes;
 }
@@ -42,6 +42,10 @@ std::string time_text(uint64_t since_1970_ns) {
 const char kNoProcess[] = "no other process of this user and runtime directory uses the library";
 
 std::string no_answer_reason(uint32_t pid, urma_status_t status) {
+  if (pid == 0) {
+    return urma::format("the library cannot tell (status {}); the line before says why",
+                        static_cast<int>(status));
+  }
   switch (status) {
     case URMA_ENOPERM:
       return urma::format(

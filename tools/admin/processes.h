@@ -18,7 +18,7 @@
 namespace admin {
 
 // All entries of a list that `query` returns, like those of urma_ext.h. Throws Failure, with the
-// meaning of the status for process `pid`.
+// meaning of the status for process `pid`; 0: no other process is asked.
 template <typename Entry>
 std::vector<Entry> fetch_all(const std::function<urma_status_t(Entry*, uint32_t*)>& query,
                              uint32_t pid);

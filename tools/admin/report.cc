@@ -11,17 +11,17 @@ constexpr int kOneLine = -1;
 
 void print(const Report& report, bool json, int indent) {
   if (report.json.is_null()) return;
-  if (json) {
-    // Names may come from other processes, and need not be UTF-8.
-    std::cout << report.json.dump(indent, ' ', false, Json::error_handler_t::replace) << '\n';
-  } else {
-    std::cout << report.text;
-  }
-  std::cout.flush();
-  if (!std::cout) throw Failure("cannot write to stdout");
+  // Names may come from other processes, and need not be UTF-8.
+  admin::print(json ? report.json.dump(indent, ' ', false, Json::error_handler_t::replace) + '\n'
+                    : report.text);
 }
 
 }  // namespace
+
+void print(const std::string& text) {
+  std::cout << text << std::flush;
+  if (!std::cout) throw Failure("cannot write to stdout");
+}
 
 void print(const Report& report, bool json) { print(report, json, kIndent); }
 

@@ -17,7 +17,9 @@ struct Report {
   std::string text;
 };
 
-// Prints one form on stdout. Throws Failure.
+// Prints on stdout. Throws Failure.
+void print(const std::string& text);
+// One form.
 void print(const Report& report, bool json);
 // The same for one of several reports: the JSON takes one line.
 void print_one_of_many(const Report& report, bool json);

@@ -135,10 +135,13 @@ void run_connected(const Config& config, Exchange exchange, ReportStream& stream
 // To stderr if stdout is for figures only.
 void say_waiting(const Config& config, ReportStream& stream) {
   const bool beside = config.format != Format::kText || config.final_only;
-  if (!beside) print_rule(stream.out());
-  FILE* out = beside ? stderr : stream.out();
-  std::fputs("Waiting for client to connect...\n", out);
-  std::fflush(out);
+  const char* waiting = "Waiting for client to connect...";
+  if (beside) {
+    std::fprintf(stderr, "%s\n", waiting);
+  } else {
+    stream.put(rule());
+    stream.put(waiting);
+  }
 }
 
 // A failed client does not end the server.
@@ -151,6 +154,7 @@ int serve_forever(const Config& config, ReportStream& stream) {
     } catch (const Interrupted&) {
       break;
     } catch (const std::exception&) {
+      if (std::ferror(stdout) != 0) throw;
       explain(std::current_exception());
     }
   }
@@ -218,7 +222,8 @@ int run_all(std::vector<Config> configs) {
   } catch (...) {
     code = explain(std::current_exception());
   }
-  stream.close();
+  // Else that was the reason.
+  if (std::ferror(stdout) == 0) stream.close();
   return code;
 }
 
@@ -226,6 +231,7 @@ int run_command_line(const std::vector<std::string>& arguments) {
   const Parsed parsed = parse_options(arguments);
   if (!parsed.config) {
     std::fputs(parsed.text.c_str(), stdout);
+    ReportStream(stdout, /*terminal=*/false, /*list=*/false).close();
     return kSuccess;
   }
   std::vector<Config> configs = expand_batches(*parsed.config, arguments);
@@ -237,6 +243,7 @@ int run_command_line(const std::vector<std::string>& arguments) {
 }  // namespace perftest
 
 int main(int argc, char** argv) {
+  perftest::open_standard_streams();
   try {
     return perftest::run_command_line({argv + 1, argv + argc});
   } catch (...) {

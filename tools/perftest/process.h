@@ -14,6 +14,9 @@ namespace perftest {
 // Ctrl-C and SIGTERM set `interrupted` (run.h); the second one ends the process at once.
 void catch_signals();
 
+// A standard stream that the caller has closed would become the number of a connection.
+void open_standard_streams();
+
 // Pins the calling thread to one CPU. Throws UsageError with the allowed CPUs.
 void pin(const std::optional<uint32_t>& cpu);
 

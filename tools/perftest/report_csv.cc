@@ -24,7 +24,7 @@ class CsvReporter : public Reporter {
     if (config.sync_stream) header += "jetty,";
     for (const Column& column : columns_of(config, Row())) header += column.key + ",";
     header += "partial";
-    if (stream_.is_new_header(header)) print(header);
+    if (stream_.is_new_header(header)) stream_.put(header);
   }
 
   void row(const Config& config, const Row& row) override {
@@ -42,11 +42,6 @@ class CsvReporter : public Reporter {
   }
 
  private:
-  void print(const std::string& line) {
-    std::fprintf(stream_.out(), "%s\n", line.c_str());
-    std::fflush(stream_.out());
-  }
-
   void print_row(const Config& config, const Row& row) {
     for (size_t i = 0; i < row.jettys.size(); i++) {
       print_line(config, row.jettys[i], std::to_string(i));
@@ -63,7 +58,7 @@ class CsvReporter : public Reporter {
       const int digits = column.digits == 2 ? 4 : column.digits;
       line += format_number(column.value, digits, false) + ",";
     }
-    print(line + (row.partial ? "1" : "0"));
+    stream_.put(line + (row.partial ? "1" : "0"));
   }
 
   ReportStream& stream_;

@@ -125,17 +125,27 @@ bool ReportStream::is_new_header(const std::string& header) {
   return true;
 }
 
+void ReportStream::put(const std::string& line) {
+  std::fprintf(out_, "%s\n", line.c_str());
+  flush();
+}
+
 void ReportStream::put_document(const std::string& json) {
   if (list_) std::fputs(documents_ == 0 ? "[\n" : ",\n", out_);
   std::fputs(json.c_str(), out_);
   if (!list_) std::fputc('\n', out_);
-  std::fflush(out_);
   documents_++;
+  flush();
 }
 
 void ReportStream::close() {
   if (list_ && documents_ > 0) std::fputs("\n]\n", out_);
-  std::fflush(out_);
+  flush();
+}
+
+void ReportStream::flush() {
+  if (std::fflush(out_) == 0 && std::ferror(out_) == 0) return;
+  throw RunError("cannot write the report");
 }
 
 std::unique_ptr<Reporter> make_reporter(const Config& config, ReportStream& stream) {

@@ -70,13 +70,13 @@ class TextReporter : public Reporter {
 
   void begin(const Config& config, const HeaderFacts& facts) override {
     final_only_ = config.final_only;
-    if (!config.batch_label.empty()) print("# " + config.batch_label);
+    if (!config.batch_label.empty()) stream_.put("# " + config.batch_label);
     if (final_only_) return;
-    print_rule(stream_.out());
-    print(std::string(kTitleIndent, ' ') + title(config));
+    stream_.put(rule());
+    stream_.put(std::string(kTitleIndent, ' ') + title(config));
     print_facts(config, facts);
-    print_rule(stream_.out());
-    print(heading(columns_of(config, Row())));
+    stream_.put(rule());
+    stream_.put(heading(columns_of(config, Row())));
   }
 
   void row(const Config& config, const Row& row) override {
@@ -95,36 +95,32 @@ class TextReporter : public Reporter {
   void end(const Outcome& outcome) override {
     progress_.clear();
     if (last_) print_row(last_->first, last_->second);
-    if (!final_only_) print_rule(stream_.out());
-    if (outcome.partial) print("partial: ended by the user before its time");
-    if (outcome.verified) print("verified: every byte was right");
+    if (!final_only_) stream_.put(rule());
+    if (outcome.partial) stream_.put("partial: ended by the user before its time");
+    if (outcome.verified) stream_.put("verified: every byte was right");
   }
 
  private:
-  void print(const std::string& line) {
-    std::fprintf(stream_.out(), "%s\n", line.c_str());
-    std::fflush(stream_.out());
-  }
-
   void print_row(const Config& config, const Row& row) {
     if (row.jettys.empty()) {
-      print(line_of(config, row));
+      stream_.put(line_of(config, row));
       return;
     }
     for (size_t i = 0; i < row.jettys.size(); i++) {
-      print("Jetty " + pad(std::to_string(i), 2) + ": " + line_of(config, row.jettys[i]));
+      stream_.put("Jetty " + pad(std::to_string(i), 2) + ": " + line_of(config, row.jettys[i]));
     }
-    print_rule(stream_.out());
-    print("TOTAL   : " + line_of(config, row));
+    stream_.put(rule());
+    stream_.put("TOTAL   : " + line_of(config, row));
   }
 
   void print_pair(const char* left, const std::string& value, const char* right,
                   const std::string& other) {
-    print(" " + pad(left, 20) + ": " + pad(value, 10) + "\t\t " + pad(right, 17) + ": " + other);
+    stream_.put(" " + pad(left, 20) + ": " + pad(value, 10) + "\t\t " + pad(right, 17) + ": " +
+                other);
   }
 
   void print_fact(const char* name, const std::string& value) {
-    print(" " + pad(name, 20) + ": " + value);
+    stream_.put(" " + pad(name, 20) + ": " + value);
   }
 
   void print_facts(const Config& config, const HeaderFacts& facts) {
@@ -183,7 +179,7 @@ void ProgressLine::clear() {
   shown_ = false;
 }
 
-void print_rule(FILE* out) { std::fprintf(out, "%s\n", std::string(kRule, '-').c_str()); }
+std::string rule() { return std::string(kRule, '-'); }
 
 std::unique_ptr<Reporter> make_text_reporter(ReportStream& stream) {
   return std::make_unique<TextReporter>(stream);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <string>
 
 #include "tools/perftest/results.h"
 
@@ -27,7 +28,7 @@ class ProgressLine {
 };
 
 // The line of dashes.
-void print_rule(FILE* out);
+std::string rule();
 
 std::unique_ptr<Reporter> make_text_reporter(ReportStream& stream);
 std::unique_ptr<Reporter> make_csv_reporter(ReportStream& stream);

@@ -92,15 +92,20 @@ class ReportStream {
   FILE* out() const { return out_; }
   bool terminal() const { return terminal_; }
 
+  // Prints a line at once. Throws RunError if it cannot be written.
+  void put(const std::string& line);
+
   // Whether to print this CSV header: not twice in a row.
   bool is_new_header(const std::string& header);
 
   void put_document(const std::string& json);
 
-  // Closes the array, if there is one.
+  // Closes the array, if there is one. Throws RunError if anything could not be written.
   void close();
 
  private:
+  void flush();
+
   FILE* out_;
   bool terminal_;
   bool list_;

@@ -56,8 +56,12 @@ int run(const Settings& settings) {
 int guarded_main(int argc, char** argv) {
   try {
     const auto parsed = parse_settings(argc, argv);
-    if (const int* status = std::get_if<int>(&parsed)) return *status;
-    return run(std::get<Settings>(parsed));
+    const int* known = std::get_if<int>(&parsed);
+    const int status = known != nullptr ? *known : run(std::get<Settings>(parsed));
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+      throw Failure("cannot write to stdout");
+    }
+    return status;
   } catch (const WrongInput& error) {
     std::fprintf(stderr, "urma_ping: %s\n", error.what());
     return 2;
