@@ -14,7 +14,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -120,17 +119,11 @@ class WireIncoming : public IncomingWay {
   virtual ~WireIncoming() = default;
   Peek peek(Message* message) {
     const Peek seen = next(message);
-    if (seen == Peek::kMessage && staged_whole_) {
-      message->flags &= static_cast<uint8_t>(~kByReference);
-      message->payload = prefix_of(message->kind) + message->length;
-    }
     const bool sound = is_whole(*message) || is_announced(*message);
     return seen == Peek::kMessage && !sound ? Peek::kBroken : seen;
   }
-  void copy(const Message& message, uint32_t offset, void* to, uint32_t bytes) const {
-    const uint32_t prefix = prefix_of(message.kind);
-    if (!staged_whole_ || offset < prefix) return copy_held(offset, to, bytes);
-    std::memcpy(to, staged_.get() + (offset - prefix), bytes);
+  void copy(const Message& /*message*/, uint32_t offset, void* to, uint32_t bytes) const {
+    copy_held(offset, to, bytes);
   }
   // For the engine. Counts what the sender is told.
   void consume(const Message& message, uint8_t status) {
@@ -149,12 +142,13 @@ class WireIncoming : public IncomingWay {
   // have come, or until end_parts(), after which no piece is written. kTakenBack: the rest does not
   // come; without in_parts(), peek() passes the message.
   enum class Landing { kComing, kWhole, kFailed, kTakenBack };
-  virtual bool in_parts() const { return false; }
+  bool in_parts() const { return unpacking() || comes_in_parts(); }
+  virtual bool comes_in_parts() const { return false; }
   virtual void begin_parts(std::span<const LocalPiece> /*pieces*/) {}
   virtual Landing landed() const { return Landing::kFailed; }
   virtual void end_parts() {}
-  // The same without a receive: the bytes land in `memory`, which has room for the message. Once
-  // all have come, end_staging() makes it a message like those that lie whole in their way.
+  // The same without a receive: the bytes land in `memory`, which has room for the message. After
+  // end_staging() it can be unpacked.
   void stage(std::shared_ptr<char[]> memory, const Message& message) {
     staged_ = std::move(memory);
     const LocalPiece all = {
@@ -171,6 +165,12 @@ class WireIncoming : public IncomingWay {
     end_parts();
     staged_whole_ = true;
   }
+  bool staged_whole() const { return staged_whole_; }
+  // Copies a staged message into the pieces of its receive, as much in a turn as one turn may: the
+  // thread that does so serves the network too. True once all bytes lie there.
+  void begin_unpacking() { unpacked_ = 0; }
+  bool unpacking() const { return unpacked_.has_value(); }
+  bool unpack(std::span<const LocalPiece> pieces, uint64_t length);
 
   static constexpr bool kIsNear = false;
   static bool peek_plain(Message* /*message*/) { return false; }
@@ -181,7 +181,7 @@ class WireIncoming : public IncomingWay {
     if (has_to_tell(before)) wake();
   }
   bool has_to_tell(uint64_t before) const { return told_ != before; }
-  static bool took_back(const Message& message) { return is_announced(message); }
+  bool took_back(const Message& message) const { return is_announced(message) && !staged_whole_; }
 
  protected:
   // Whether the places of the bytes that come are no registered memory.
@@ -190,6 +190,7 @@ class WireIncoming : public IncomingWay {
   void drop_staged() {
     staged_.reset();
     staged_whole_ = false;
+    unpacked_.reset();
   }
 
  private:
@@ -203,6 +204,7 @@ class WireIncoming : public IncomingWay {
   uint64_t told_ = 0;
   std::shared_ptr<char[]> staged_;
   bool staged_whole_ = false;
+  std::optional<uint64_t> unpacked_;  // bytes
 };
 static_assert(ReceivingWay<WireIncoming>);
 

@@ -68,6 +68,11 @@ class WireReceiverOver final : public ReceiveEngine<WireReceiverOver<Base>, Wire
   std::optional<Step> begin_parts(WireIncoming* way, const Message& message, ReceiveEntry* entry,
                                   urma_cr_status_t local, Poll* /*poll*/) URMA_REQUIRES(lock_) {
     if (!is_announced(message) || local != URMA_CR_SUCCESS) return std::nullopt;
+    if (way->staged_whole()) {
+      holding_ = way;
+      way->begin_unpacking();
+      return Step::kMoved;
+    }
     if constexpr (Engine::kStacked) {
       if (const std::optional<Step> step = begin_staging(way, message)) return step;
     }
@@ -87,6 +92,14 @@ class WireReceiverOver final : public ReceiveEngine<WireReceiverOver<Base>, Wire
     way->stage(std::move(memory), message);
     return Step::kMoved;
   }
+  // False if there is more to copy.
+  bool unpack(WireIncoming* way) URMA_REQUIRES(lock_) {
+    Message message;
+    ReceiveEntry* entry = posted_.front();
+    return way->peek(&message) != Peek::kMessage ||
+           this->check(entry, message) != URMA_CR_SUCCESS ||
+           way->unpack(ReceiveQueue::pieces(entry), message.length);
+  }
   Step go_on(WireIncoming* way, Poll* poll) URMA_REQUIRES(lock_);
   void end_parts() URMA_REQUIRES(lock_) {
     static_cast<WireIncoming*>(holding_)->end_parts();
@@ -100,6 +113,7 @@ class WireReceiverOver final : public ReceiveEngine<WireReceiverOver<Base>, Wire
 
 template <typename Base>
 auto WireReceiverOver<Base>::go_on(WireIncoming* way, Poll* poll) -> Step {
+  if (way->unpacking() && !unpack(way)) return Step::kMoved;
   Message message;
   const auto landing = way->landed();
   if (landing == WireIncoming::Landing::kTakenBack) {

@@ -4,6 +4,7 @@
 // and how often polls look at a wire.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <memory>
 #include <new>
 #include <optional>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "jetty/context.h"
+#include "jetty/iovecs.h"
 #include "jetty/ops.h"
 #include "jetty/queues.h"
 #include "jetty/wire_transport.h"
@@ -178,6 +180,32 @@ TEST(WireEndTest, AJfcStaysUntilThePathsOfItsSendersHaveEnded) {
   EXPECT_EQ(wire.ended_in_time, wire.made);
   EXPECT_EQ(ops.unimport_jfr(target), URMA_SUCCESS);
   EXPECT_EQ(ops.delete_jfc(jfc), URMA_SUCCESS);
+}
+
+// One copy of all of it would keep its thread from the network for long.
+TEST(WireStagedTest, AMessageIsUnpackedInTurns) {
+  constexpr uint32_t kBytes = 3 * kCopyPerTurn - 100;
+  constexpr uint32_t kFirst = 1000;
+  const auto message = std::make_unique<char[]>(kBytes);
+  for (uint32_t i = 0; i < kBytes; ++i) message[i] = static_cast<char>(i * 31 >> 3);
+  std::shared_ptr<char[]> staged(new char[kBytes]);
+  std::memcpy(staged.get(), message.get(), kBytes);
+  std::vector<char> memory(kBytes);
+  const LocalPiece pieces[] = {
+      {reinterpret_cast<uint64_t>(memory.data()), kFirst, true, {}, 0},
+      {reinterpret_cast<uint64_t>(memory.data()) + kFirst, kBytes - kFirst, true, {}, 0}};
+  EmptyWay way;
+  way.stage(staged, {MessageKind::kSend, kByReference, 1, kBytes, 0, 0});
+  way.end_staging();
+  EXPECT_FALSE(way.in_parts());
+  way.begin_unpacking();
+  for (int turn = 1; turn < 3; ++turn) {
+    EXPECT_TRUE(way.in_parts());
+    EXPECT_FALSE(way.unpack(pieces, kBytes));
+    EXPECT_EQ(memory[turn * kCopyPerTurn], 0);
+  }
+  EXPECT_TRUE(way.unpack(pieces, kBytes));
+  EXPECT_EQ(std::memcmp(memory.data(), message.get(), kBytes), 0);
 }
 
 // In the poll in which one way has ended, a look at another one finds no memory.

@@ -167,7 +167,7 @@ bool Connection::awaits() {
          std::any_of(sending_.begin(), sending_.end(),
                      [](const auto& way) { return way.second->awaits_answer(); }) ||
          std::any_of(incoming_.begin(), incoming_.end(),
-                     [](const auto& way) { return way.second->in_parts(); });
+                     [](const auto& way) { return way.second->comes_in_parts(); });
 }
 
 bool Connection::silent() {

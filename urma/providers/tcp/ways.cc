@@ -497,7 +497,7 @@ std::optional<size_t> IncomingEnd::land(uint64_t most, const Into& into) {
     failed_ |= !is_staged() && piece.len != 0 && !segments_->alive(piece.ref);
     places.add(piece.addr, piece.len, landed_, most);
   }
-  if (!in_parts() || failed_) return std::nullopt;
+  if (!comes_in_parts() || failed_) return std::nullopt;
   const auto bytes = into(places.list());
   landed_ += bytes.value_or(0);
   failed_ |= !bytes.has_value();

@@ -192,7 +192,7 @@ class IncomingEnd final : public WireIncoming {
   void wake() override;
   std::string who() const override;
   // Relaxed: the engine's own flag, and a hint for others.
-  bool in_parts() const override { return wanted_.load(std::memory_order_relaxed); }
+  bool comes_in_parts() const override { return wanted_.load(std::memory_order_relaxed); }
   void begin_parts(std::span<const LocalPiece> pieces) override;
   Landing landed() const override;
   void end_parts() override;
