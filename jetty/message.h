@@ -25,6 +25,9 @@ enum MessageFlag : uint8_t {
   kSolicited = 2,
   // Over shm the payload says where in the sender's memory the bytes lie; over a wire they follow.
   kByReference = 4,
+  // Over shm: it referred to memory that its sender has unregistered since, and ends without a
+  // receive.
+  kTakenBack = 8,
 };
 
 // The segment whose remote access a message ends, as the sender imported it.

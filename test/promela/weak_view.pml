@@ -3,7 +3,7 @@
 // How memory is taken back while another process copies from it, on the memory of weak.pml. The
 // owner stores that it no longer stands, and then what it likes to the memory; the reader looks
 // before and after its copy. So a copy that the second look confirms has only what was there
-// before. Two protocols do this: a message by reference (RingProducer::hide, RingConsumer::stands),
+// before. Two protocols do this: a message by reference (RingProducer::hide, RingConsumer::lent),
 // and, with SEGMENT, a segment and its word (SegmentTable::remove, Receiver::pull_stretch).
 //
 // Each of these removes an order, and must be detected:

@@ -230,11 +230,29 @@ TEST(Ring, MessagesByReferenceAreWithdrawn) {
     }
     ASSERT_EQ(ends.consumer.peek(&message), Peek::kMessage);
     const bool by_reference = (message.flags & kByReference) != 0;
-    EXPECT_TRUE(ends.consumer.stands());
+    EXPECT_EQ(ends.consumer.lent(), RingConsumer::Lent::kStands);
     ends.producer.take_back_lent();
-    EXPECT_EQ(ends.consumer.stands(), !by_reference);
+    EXPECT_EQ(ends.consumer.lent() == RingConsumer::Lent::kGone, by_reference);
     if (!by_reference) ends.consumer.consume(message, URMA_CR_SUCCESS);
     EXPECT_EQ(ends.consumer.peek(&message), Peek::kEmpty);
+  }
+}
+
+// The consumer goes on behind them.
+TEST(Ring, OneMessageByReferenceIsTakenBack) {
+  Ends ends;
+  const auto referred = pattern(sizeof(PayloadPiece), 0);
+  for (uint32_t cookie = 0; cookie < 3; ++cookie) {
+    ASSERT_TRUE(send(&ends.producer, referred, cookie, +kByReference));
+  }
+  ends.producer.take_back_if([](uint32_t cookie) { return cookie == 1; });
+  for (uint32_t cookie = 0; cookie < 3; ++cookie) {
+    Message message = {};
+    ASSERT_EQ(ends.consumer.peek(&message), Peek::kMessage);
+    EXPECT_EQ((message.flags & kTakenBack) != 0, cookie == 1);
+    EXPECT_EQ(ends.consumer.lent(),
+              cookie == 1 ? RingConsumer::Lent::kTakenBack : RingConsumer::Lent::kStands);
+    ends.consumer.consume(message, URMA_CR_SUCCESS);
   }
 }
 

@@ -135,11 +135,18 @@ inline bool QueuePath::reap_answers() {
   uint8_t status;
   SendQueue& queue = sender_->queue();
   while (opening_->ring.reap(&index, &status)) {
-    queue.complete(&queue.at(index),
-                   status == URMA_CR_SUCCESS ? URMA_CR_SUCCESS : outcome(checked_status(status)));
+    SendEntry* entry = &queue.at(index);
+    queue.complete(entry, status == URMA_CR_SUCCESS ? URMA_CR_SUCCESS : failure(entry, status));
     moved = true;
   }
   return moved;
+}
+
+// As the receiver tells it; one whose memory was unregistered meanwhile it has not received.
+urma_cr_status_t QueuePath::failure(SendEntry* entry, uint8_t told) {
+  urma_cr_status_t status = checked_status(told);
+  if (status == URMA_CR_WR_FLUSH_ERR && !closing_) local_memory_stands(entry, &status);
+  return outcome(status);
 }
 
 // Ends all messages in flight and the ring with them; the next send asks for a new one.
@@ -257,6 +264,7 @@ bool QueuePath::publish(SendEntry* entry) {
     }
   }
   const uint8_t flags = flags_of(*entry) | (by_reference ? kByReference : 0);
+  if (by_reference) sender_->note_lent();
   ring.publish(kind, flags, static_cast<uint32_t>(entry->bytes), entry->operand[0],
                sender_->queue().index_of(entry));
   if (ring_ != nullptr) wake_where_awaited(entry->solicited);

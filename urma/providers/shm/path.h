@@ -67,6 +67,8 @@ class QueuePath : public RequestPath {
   // Whether a message that would fit into the ring is still being copied out of the program's
   // memory. Asks for the answer.
   bool lends_what_fits() const;
+  // Takes back messages by reference whose memory is no longer registered.
+  void take_back_unregistered();
   // Adds the bytes of a message by reference that the receiver asks for, while it is in flight and
   // their memory stands. False if this path sends no such message.
   bool lent(const CopyMessageRequest& asked, IovecList* list);
@@ -113,6 +115,7 @@ class QueuePath : public RequestPath {
   [[gnu::always_inline]] bool reap_answers();
   bool take_answer();
   urma_cr_status_t refusal();
+  urma_cr_status_t failure(SendEntry* entry, uint8_t told);
   void fail_all(urma_cr_status_t status);
   void press_if_slow(bool moved);
 
@@ -125,6 +128,7 @@ class QueuePath : public RequestPath {
   std::shared_ptr<AtomicCall> take_ended_call();
 
   std::shared_ptr<RingOpening> request_ring(uint32_t bytes);
+  bool lends_registered(SendEntry* entry) const;
   void add_lent(SendEntry* entry, uint64_t offset, uint64_t bytes, IovecList* list);
   void help_receiver();
   bool prepare_ring();

@@ -64,17 +64,27 @@ QueuePath::Step QueuePath::await_staged(urma_cr_status_t* status) {
   return *status == URMA_CR_SUCCESS ? Step::kInFlight : Step::kDone;
 }
 
+// Memory that a path has gathered itself has no registration.
+bool QueuePath::lends_registered(SendEntry* entry) const {
+  const SegmentTable& segments = sender_->transport().segments();
+  const std::span<LocalPiece> pieces = SendQueue::pieces(entry);
+  return std::all_of(pieces.begin(), pieces.end(), [&](const LocalPiece& piece) {
+    return piece.len == 0 || piece.ref.generation == 0 || segments.alive(piece.ref);
+  });
+}
+
 // Adds these bytes of a message of this path; none if their memory does not stand.
 void QueuePath::add_lent(SendEntry* entry, uint64_t offset, uint64_t bytes, IovecList* list) {
-  const SegmentTable& segments = sender_->transport().segments();
+  if (!lends_registered(entry)) return;
   for (const LocalPiece& piece : SendQueue::pieces(entry)) {
-    // Memory that a path has gathered itself has no registration.
-    if (piece.ref.generation != 0 && !segments.alive(piece.ref)) {
-      *list = {};
-      return;
-    }
     list->add(piece.addr, piece.len, offset, bytes);
   }
+}
+
+void QueuePath::take_back_unregistered() {
+  if (opening_ == nullptr) return;
+  opening_->ring.take_back_if(
+      [&](uint32_t index) { return !lends_registered(&sender_->queue().at(index)); });
 }
 
 bool QueuePath::lent(const CopyMessageRequest& asked, IovecList* list) {

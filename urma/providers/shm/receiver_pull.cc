@@ -86,9 +86,13 @@ Receiver::Step Receiver::go_on(IncomingRing* ring, Poll* poll) {
     remote = pull_some(ring, &pull, entry);
     if (remote == URMA_CR_REM_DATA_POISON) {
       local = URMA_CR_LOC_DATA_POISON;
-    } else if (!ring->ring.stands()) {
-      // The copied bytes may be others, which the program stored there after the end of its queue.
-      return end_abandoned(ring);
+    } else if (const auto lent = ring->ring.lent(); lent != RingConsumer::Lent::kStands) {
+      // The copied bytes may be others, which the program stored there after the end of its queue,
+      // or of its registration.
+      if (lent == RingConsumer::Lent::kGone) return end_abandoned(ring);
+      ring->pull = nullptr;
+      end_parts();
+      return Step::kMoved;
     }
     if (remote == URMA_CR_SUCCESS && pull.moved < pull.message.length) {
       return pull.moved == moved ? Step::kBlocked : Step::kMoved;

@@ -174,7 +174,14 @@ bool RingProducer::lends_what_fits() {
 void RingProducer::hide(uint64_t position) {
   layout_.header(position).word.store(0, std::memory_order_relaxed);
   // SYNC(ring-hidden): this release fence, before the program uses its memory again, pairs with the
-  // acquire fence in RingConsumer::stands.
+  // acquire fence in RingConsumer::lent.
+  std::atomic_thread_fence(std::memory_order_release);
+}
+
+// A consumer that has changed the word misleads only itself.
+void RingProducer::mark_taken_back(uint64_t position) {
+  layout_.header(position).word.fetch_or(uint64_t{kTakenBack} << 40, std::memory_order_relaxed);
+  // SYNC(ring-hidden): as in hide().
   std::atomic_thread_fence(std::memory_order_release);
 }
 
@@ -207,12 +214,13 @@ void RingConsumer::copy_payload(const Message& message, uint32_t offset, void* t
   layout_.copy_out(position_, offset, to, bytes);
 }
 
-bool RingConsumer::stands() const {
-  // SYNC(ring-hidden): this acquire fence, after the copy, pairs with the release fence in
-  // RingProducer::hide.
+RingConsumer::Lent RingConsumer::lent() const {
+  // SYNC(ring-hidden): this acquire fence, after the copy, pairs with the release fences in
+  // RingProducer::hide and RingProducer::mark_taken_back.
   std::atomic_thread_fence(std::memory_order_acquire);
   const uint64_t word = layout_.header(position_).word.load(std::memory_order_relaxed);
-  return static_cast<uint32_t>(word) == static_cast<uint32_t>(position_ + 1);
+  if (static_cast<uint32_t>(word) != static_cast<uint32_t>(position_ + 1)) return Lent::kGone;
+  return (word >> 40 & kTakenBack) != 0 ? Lent::kTakenBack : Lent::kStands;
 }
 
 void RingConsumer::note_error(uint8_t status) {

@@ -215,6 +215,15 @@ class RingProducer {
   // For the end of a ring whose messages stay: takes back messages by reference that the consumer
   // is not through with. The consumer stops at the first of them.
   void take_back_lent();
+  // Takes back those of which is_gone(cookie) is true. The consumer goes on behind them.
+  template <typename IsGone>
+  void take_back_if(const IsGone& is_gone) {
+    for (uint64_t at = reaped_; at != head_;) {
+      const Sent& sent = sent_[at & (layout_.slots() - 1)];
+      if (sent.by_reference && is_gone(sent.cookie)) mark_taken_back(at);
+      at += sent.slots;
+    }
+  }
 
  private:
   struct Sent {
@@ -226,6 +235,7 @@ class RingProducer {
 
   uint32_t slots_taken(uint32_t payload) const;
   void hide(uint64_t position);
+  void mark_taken_back(uint64_t position);
   uint64_t refresh_consumed() {
     // SYNC(ring-consumed): acquire pairs with the release in RingConsumer::publish_position.
     const uint64_t consumed = layout_.answers().consumed.load(std::memory_order_acquire);
@@ -327,9 +337,10 @@ class RingConsumer {
   JointCopy* joint() const { return &layout_.joint(); }
   // Where the next message stands.
   uint64_t position() const { return position_; }
-  // Whether the producer has not taken back the message that peek() saw; after a copy of the bytes
-  // that it refers to, which is worthless otherwise.
-  bool stands() const;
+  // After a copy of the bytes that the message refers to which peek() saw: whether they are those
+  // that were sent. kGone: the producer has ended the ring.
+  enum class Lent { kStands, kTakenBack, kGone };
+  Lent lent() const;
   // Tells the producer how the last message by reference was copied.
   void tell(CopyMethod copies) {
     if (std::exchange(copies_, copies) == copies) return;

@@ -48,6 +48,16 @@ bool Sender::lends_what_fits() {
   });
 }
 
+void Sender::take_back_unregistered() {
+  // Relaxed: quiesce() came after the post that stored it.
+  if (queue().empty() || !lends_.load(std::memory_order_relaxed)) return;
+  ForeignScope scope(lock());
+  for (const auto& path : paths()) {
+    QueuePath* ring_path = as_ring_path(path.get());
+    if (ring_path != nullptr) ring_path->take_back_unregistered();
+  }
+}
+
 bool Sender::lend(const CopyMessageRequest& asked,
                   const std::function<void(std::span<const iovec>)>& copy) {
   ForeignScope scope(lock());

@@ -4,6 +4,7 @@
 #ifndef URMA_PROVIDERS_SHM_SENDER_H_
 #define URMA_PROVIDERS_SHM_SENDER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -32,6 +33,12 @@ class Sender : public urma::Sender {
   // Service thread.
   bool lend(const CopyMessageRequest& asked,
             const std::function<void(std::span<const iovec>)>& copy);
+
+  // A message by reference is sent.
+  void note_lent() { lends_.store(true, std::memory_order_relaxed); }
+  // Takes back messages by reference whose memory is no longer registered. Any thread, after
+  // quiesce().
+  void take_back_unregistered();
 
   Transport& transport() { return *transport_; }
   // Needs the queue's lock.
@@ -103,6 +110,7 @@ class Sender : public urma::Sender {
   Transport* const transport_;
   ImplicitImports<RemoteSegment> implicit_imports_;
   bool ends_later_ URMA_GUARDED_BY(lock()) = false;
+  std::atomic<bool> lends_{false};  // perhaps; stored with the queue's lock
 };
 
 }  // namespace urma::shm

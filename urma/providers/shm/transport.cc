@@ -301,6 +301,10 @@ void Transport::unregister(Segment* segment) {
   segments().remove(segment);
   if (segment->granted) tell_peers(segment->ref);
   quiesce();
+  find_sender([](urma::Sender& sender) {
+    static_cast<Sender&>(sender).take_back_unregistered();
+    return false;
+  });
   let_go(segment->ref);
   if (opaque_ != nullptr) opaque_->leave(segment);
   // Together with the rest of a peer's invalidation.
