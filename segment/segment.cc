@@ -48,8 +48,8 @@ void SegmentTable::end_for_peers(SegmentRef ref) {
   // Release pairs with the acquire in alive_in().
   words_[ref.index].store(ref.generation + 1, std::memory_order_release);
   // SYNC(segment-gone): this release fence, before the memory changes, pairs with the acquire fence
-  // in Receiver::pull_stretch: a copy of what is stored later finds that the segment has gone. A
-  // release store alone may be passed by later stores.
+  // in Receiver::pull_stretch and QueuePath::transfer: a copy of what is stored later finds that the
+  // segment has gone. A release store alone may be passed by later stores.
   std::atomic_thread_fence(std::memory_order_release);
 }
 

@@ -2,6 +2,7 @@
 //
 // One-sided requests to one target, and atomics.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "jetty/iovecs.h"
@@ -40,6 +41,15 @@ QueuePath::Step QueuePath::transfer(SendEntry* entry, uint64_t* budget, urma_cr_
     uint64_t moved = 0;
     const Step step = transfer_some(entry, *grant, *budget, &moved, status);
     if (step != Step::kDone || *status != URMA_CR_SUCCESS) return step;
+    // Else the owner may have stored something else there before it was read.
+    // SYNC(segment-gone): this acquire fence, after the copy, pairs with the release fence in
+    // SegmentTable::end_for_peers.
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (entry->kind == OpKind::kRead && !grant->stands()) {
+      because("its owner has unregistered the memory meanwhile");
+      *status = URMA_CR_REM_ACCESS_ABORT_ERR;
+      return Step::kDone;
+    }
     entry->moved += moved;
     *budget -= std::min(*budget, moved);
   }
