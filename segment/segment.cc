@@ -12,12 +12,14 @@ SegmentTable::SegmentTable()
     : memory_(SharedMemory::create("urma-segments", kSharedBytes, PeerMay::kRead, kWordBytes)),
       words_(static_cast<std::atomic<uint32_t>*>(memory_.data())),
       own_words_(kMaxSegments),
-      by_index_(kMaxSegments, nullptr) {}
+      by_index_(kMaxSegments, nullptr) {
+  memory_.back(kSharedBytes - sizeof(CopyMarks), sizeof(CopyMarks));
+}
 
 Bell& SegmentTable::bell(uint32_t jfc_id) {
-  const size_t at = kWordBytes + (jfc_id % kBells) * sizeof(Bell);
-  memory_.back(at, sizeof(Bell));
-  Bell& bell = *reinterpret_cast<Bell*>(static_cast<char*>(memory_.data()) + at);
+  const uint32_t index = jfc_id % kBells;
+  memory_.back(kWordBytes + index * sizeof(Bell), sizeof(Bell));
+  Bell& bell = bells()[index];
   bell.bits.store(0, std::memory_order_relaxed);
   return bell;
 }
@@ -48,8 +50,8 @@ void SegmentTable::end_for_peers(SegmentRef ref) {
   // Release pairs with the acquire in alive_in().
   words_[ref.index].store(ref.generation + 1, std::memory_order_release);
   // SYNC(segment-gone): this release fence, before the memory changes, pairs with the acquire fence
-  // in Receiver::pull_stretch and QueuePath::transfer: a copy of what is stored later finds that the
-  // segment has gone. A release store alone may be passed by later stores.
+  // in Receiver::pull_stretch and QueuePath::transfer: a copy of what is stored later finds that
+  // the segment has gone. A release store alone may be passed by later stores.
   std::atomic_thread_fence(std::memory_order_release);
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "segment/bells.h"
+#include "segment/copy_marks.h"
 #include "segment/lazy_array.h"
 #include "segment/shared_memory.h"
 #include "urma/base/mutex.h"
@@ -102,9 +103,9 @@ enum class GrantError { kNotRegistered, kWrongToken };
 //
 // One word per place holds the generation that stands there (odd), or an even number if none
 // does. The words lie in memory that importers map read-only, so that they see an unregistration
-// before each access without asking. The bells of the process's JFCs lie after them. Another word
-// per place holds the same for the process itself: a registration that a peer has invalidated still
-// stands there.
+// before each access without asking. The bells of the process's JFCs lie after them, and the marks
+// of its writes to the memory of others. Another word per place holds the same for the process
+// itself: a registration that a peer has invalidated still stands there.
 class SegmentTable {
  public:
   SegmentTable();
@@ -139,8 +140,13 @@ class SegmentTable {
   static const Bell& bell_in(const void* shared, uint32_t index) {
     return reinterpret_cast<const Bell*>(static_cast<const char*>(shared) + kWordBytes)[index];
   }
-  // What peers map: words and bells.
-  static constexpr size_t kSharedBytes = kWordBytes + kBells * sizeof(Bell);
+  // Of the writes of this process to the memory of others.
+  CopyMarks& copies() { return *reinterpret_cast<CopyMarks*>(&bells()[kBells]); }
+  static const CopyMarks& copies_in(const void* shared) {
+    return reinterpret_cast<const CopyMarks&>(bell_in(shared, kBells));
+  }
+  // What peers map: words, bells and marks.
+  static constexpr size_t kSharedBytes = kWordBytes + kBells * sizeof(Bell) + sizeof(CopyMarks);
 
   // Finds a registration by token id and range, then compares the token's value. If none covers
   // the whole range, the one in which it begins is granted, with its own bounds. Of several, one
@@ -175,6 +181,8 @@ class SegmentTable {
       URMA_REQUIRES(mutex_);
   // The registration no longer stands for peers.
   void end_for_peers(SegmentRef ref) URMA_REQUIRES(mutex_);
+
+  Bell* bells() { return reinterpret_cast<Bell*>(static_cast<char*>(memory_.data()) + kWordBytes); }
 
   SharedMemory memory_;
   std::atomic<uint32_t>* words_;

@@ -697,8 +697,8 @@ urma_status_t urma_free_token_id(urma_token_id_t* token_id);
 // Specification: Segment Management.
 urma_target_seg_t* urma_register_seg(urma_context_t* ctx, urma_seg_cfg_t* seg_cfg);
 
-// Ends a registration: later accesses by others are refused. Receives into it may still be posted;
-// they fail when used.
+// Ends a registration: later accesses by others are refused, and none is under way any more when
+// this returns. Requests that still need it fail, and so do receives, which may still be posted.
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL; URMA_FAIL: the provider failed.
 // Specification: Segment Management.
 urma_status_t urma_unregister_seg(urma_target_seg_t* target_seg);

@@ -45,11 +45,7 @@ QueuePath::Step QueuePath::transfer(SendEntry* entry, uint64_t* budget, urma_cr_
     // SYNC(segment-gone): this acquire fence, after the copy, pairs with the release fence in
     // SegmentTable::end_for_peers.
     std::atomic_thread_fence(std::memory_order_acquire);
-    if (entry->kind == OpKind::kRead && !grant->stands()) {
-      because("its owner has unregistered the memory meanwhile");
-      *status = URMA_CR_REM_ACCESS_ABORT_ERR;
-      return Step::kDone;
-    }
+    if (entry->kind == OpKind::kRead && !grant->stands()) return Step::kWait;
     entry->moved += moved;
     *budget -= std::min(*budget, moved);
   }

@@ -3,6 +3,7 @@
 // Memory that is not mapped: copied by the kernel, or staged if that refuses; and the bytes of
 // messages that receivers have the sender copy for them.
 #include <algorithm>
+#include <optional>
 
 #include "urma/providers/shm/path.h"
 #include "urma/providers/shm/sender.h"
@@ -15,6 +16,12 @@ QueuePath::Step QueuePath::copy_far(Direction direction, const Grant& grant, uin
   const PeerProcess& peer = grant.link->peer();
   if (copying_ == nullptr && peer.reachable()) {
     const iovec remote = {reinterpret_cast<void*>(addr), total(local)};
+    std::optional<CopyMarks::Mark> mark;
+    if (direction == Direction::kWrite) {
+      mark.emplace(&sender_->transport().segments().copies());
+      // Its owner no longer waits for this write.
+      if (!grant.stands()) return Step::kWait;
+    }
     *status = sender_->transport().copy().copy(direction, peer, local, {&remote, 1}, moved);
     if (*status == URMA_CR_REM_ACCESS_ABORT_ERR) {
       because("the peer's memory from {:#x} on is not mapped, or not with that right",

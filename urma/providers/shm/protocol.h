@@ -30,7 +30,7 @@ inline constexpr uint32_t kMachine = EM_NONE;
 #endif
 
 // The lower half counts changes of the messages and of what peers share, the upper is the machine.
-inline constexpr uint32_t kProtocolVersion = 11 | kMachine << 16;
+inline constexpr uint32_t kProtocolVersion = 12 | kMachine << 16;
 inline constexpr uint32_t number_of(uint32_t version) { return version & 0xffff; }
 inline constexpr uint32_t machine_of(uint32_t version) { return version >> 16; }
 
@@ -48,7 +48,7 @@ enum class RequestType : uint32_t {
   kCopyMessage,  // from a message by reference that is in flight to this process
 };
 
-// Both ways, with the descriptor of the sender's segment words and bells.
+// Both ways, with the descriptor of the sender's segment words, bells and marks.
 enum HelloFlag : uint32_t {
   kHasProcessBarrier = 1,  // peers need no fence before they look at its bells
 };

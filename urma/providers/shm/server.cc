@@ -104,6 +104,7 @@ Client::Client(Transport* transport, Fd socket)
 }
 
 Client::~Client() {
+  if (region_ != nullptr) transport_->peer_writes().remove(region_.get());
   // What the peer published before its end is delivered first.
   for (auto& [number, ring] : rings_) ring->abandon(/*still_lends=*/false);
   if (!rings_.empty()) transport_->serve_receives();
@@ -203,6 +204,7 @@ bool Client::hello(const Request& request, Attached& fds) {
     region_ = std::make_shared<const PeerRegion>(std::move(fds[0]),
                                                  (request.hello.flags & kHasProcessBarrier) != 0);
     process_->pidfd = connection_.open_peer();
+    transport_->peer_writes().add(region_);
   } catch (const Error& error) {
     URMA_LOG_LIMITED(WARNING, "a peer is refused: {}", error.what());
     reply(with_answer(Answer::kNoResources), request.number);

@@ -299,7 +299,10 @@ void Transport::lose_connection(const RemoteQueue& target) {
 
 void Transport::unregister(Segment* segment) {
   segments().remove(segment);
-  if (segment->granted) tell_peers(segment->ref);
+  if (segment->granted) {
+    tell_peers(segment->ref);
+    peer_writes_.await();
+  }
   quiesce();
   find_sender([](urma::Sender& sender) {
     static_cast<Sender&>(sender).take_back_unregistered();

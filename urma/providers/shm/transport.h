@@ -19,6 +19,7 @@
 #include "urma/providers/shm/link.h"
 #include "urma/providers/shm/opaque_memory.h"
 #include "urma/providers/shm/peer.h"
+#include "urma/providers/shm/peer_writes.h"
 #include "urma/providers/shm/receiver.h"
 #include "urma/providers/shm/remote.h"
 
@@ -48,6 +49,7 @@ class Transport : public DirectoryTransport {
   // Whether the kernel copies nothing, even if it would permit it.
   bool staged() const { return staged_; }
   KeptSegments& kept_segments() { return kept_segments_; }
+  PeerWrites& peer_writes() { return peer_writes_; }
 
   // An owner is asked to take a ring, which may hold messages already; opening_ends(): it has
   // answered. Service thread.
@@ -119,6 +121,7 @@ class Transport : public DirectoryTransport {
   const uint64_t busy_poll_ns_;
   const bool staged_;
   KeptSegments kept_segments_;
+  PeerWrites peer_writes_;
 
   Mutex openings_mutex_;
   Condition opening_ended_;

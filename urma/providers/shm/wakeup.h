@@ -34,7 +34,7 @@ class Doorbell {
   Fd socket_;
 };
 
-// The memory that a peer shows: its segment words and bells, mapped read-only.
+// The memory that a peer shows: its segment words, bells and marks, mapped read-only.
 struct PeerRegion {
   SharedMemory memory;
   bool fence;  // no process barrier between it and this process

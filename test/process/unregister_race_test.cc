@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A segment that its owner unregisters while a peer reads it, and then uses for something else: a
-// read that succeeds has brought only what was registered.
+// A segment that its owner unregisters while a peer reads or writes it, and then uses for something
+// else: a read that succeeds has brought only what was registered, and no write comes later.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,6 +23,7 @@ constexpr char kRegistered = 'r';
 constexpr char kLater = 'l';
 
 void own(Channel& channel) {
+  const auto writes = channel.receive<bool>();
   // Pages that are moved are others than those that are read.
   ::setenv("URMA_SHM_INPLACE", "0", 1);
   std::vector<char> memory(kBytes);
@@ -36,13 +37,16 @@ void own(Channel& channel) {
     // The first reads may find nothing to race with.
     for (volatile int wait = 0; wait < i * 1000;) wait = wait + 1;
     endpoint.remove(segment);
-    // From the end on, towards a read in progress.
+    // From the end on, towards a request in progress.
     for (size_t at = kBytes; at != 0; at -= kPage) memory[at - 1] = kLater;
     channel.sync();
+    if (!writes) continue;
+    for (size_t at = kBytes; at != 0; at -= kPage) ASSERT_EQ(memory[at - 1], kLater) << at;
   }
 }
 
-void read(Channel& channel) {
+void access(Channel& channel, bool writes) {
+  channel.send(writes);
   std::vector<char> memory(kBytes);
   OwnedEndpoint endpoint;
   urma_target_jetty_t* queue = endpoint.import(channel.receive<QueueId>());
@@ -54,7 +58,8 @@ void read(Channel& channel) {
     channel.sync();
     urma_cr_t record;
     do {
-      endpoint.post(read_request(queue, &here, &there));
+      endpoint.post(writes ? write_request(queue, &here, &there)
+                           : read_request(queue, &here, &there));
       record = wait_for(endpoint.send_jfc);
       if (record.status != URMA_CR_SUCCESS) break;
       EXPECT_EQ(std::count(memory.begin(), memory.end(), kLater), 0) << "in round " << i;
@@ -65,9 +70,15 @@ void read(Channel& channel) {
   }
 }
 
-using ReadRaceTest = ProcessTest;
+using UnregisterRaceTest = ProcessTest;
 
-TEST_F(ReadRaceTest, BringsNothingLater) { run_two("owner", own, "reader", read); }
+TEST_F(UnregisterRaceTest, ReadBringsNothingLater) {
+  run_two("owner", own, "reader", [](Channel& channel) { access(channel, /*writes=*/false); });
+}
+
+TEST_F(UnregisterRaceTest, NoWriteComesLater) {
+  run_two("owner", own, "writer", [](Channel& channel) { access(channel, /*writes=*/true); });
+}
 
 }  // namespace
 }  // namespace urma_test
