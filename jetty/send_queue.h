@@ -219,6 +219,11 @@ class SendQueue : public CompletionSource {
   // All that were ever posted, and all that left: the producer and the consumer index.
   uint64_t posted() const { return popped_ + size_.load(std::memory_order_relaxed); }
   uint64_t retired() const { return popped_; }
+  // Of all, those before this one, which has not left.
+  uint64_t posted_before(const SendEntry* entry) const {
+    const uint32_t place = index_of(entry);
+    return popped_ + (place < head_ ? places_ : 0) + place - head_;
+  }
 
   // True if every read and atomic that was posted before `entry` is done.
   bool earlier_reads_done(const SendEntry* entry) const;

@@ -52,10 +52,19 @@ class TargetPath : public SendPath {
   void give_up() { given_up_ = true; }
   // The same. Nobody has the target, or this memory: requests that wait for it end too, so that the
   // path is over also while a program posts more.
-  void give_up_target() { given_up_ = target_lost_ = true; }
-  void give_up_memory(const ImportedSegment& lost) {
+  void give_up_target() {
     given_up_ = true;
+    lose_target(UINT64_MAX);
+  }
+  void give_up_memory(const ImportedSegment& lost) {
+    given_up_ = any_lost_ = true;
     lost_memory_ = {lost.seg.ubva.eid, lost.seg.token_id};
+  }
+  // Nobody has the target now: of the first `posted` requests of the queue, those that wait for it
+  // end too. Later ones ask anew.
+  void lose_target(uint64_t posted) {
+    any_lost_ = true;
+    in_vain_until_ = posted;
   }
   bool is_over() const { return given_up_ && outstanding == 0; }
   // True if nothing needs this path any more: it may be deleted.
@@ -103,9 +112,11 @@ class TargetPath : public SendPath {
   // Whether a request waits for what this path has found lost. Memory may belong to another process
   // than the target.
   bool in_vain(const SendEntry& entry) const {
-    if (!given_up_) [[likely]]
+    if (!any_lost_) [[likely]]
       return false;
-    return entry.kind == OpKind::kSend ? target_lost_ : is_lost_memory(entry.remote);
+    const bool message = entry.kind == OpKind::kSend || entry.kind == OpKind::kWriteImm;
+    if (message && queue_->posted_before(&entry) < in_vain_until_) return true;
+    return entry.kind != OpKind::kSend && is_lost_memory(entry.remote);
   }
 
  private:
@@ -121,7 +132,8 @@ class TargetPath : public SendPath {
   uint32_t last_pending_ = kNoEntry;
   const uint32_t hint_;
   bool given_up_ = false;
-  bool target_lost_ = false;
+  bool any_lost_ = false;  // the target or memory
+  uint64_t in_vain_until_ = 0;
   struct {
     urma_eid_t owner;
     uint32_t token_id;

@@ -59,9 +59,17 @@ void WirePath::reap() {
   while (way_->reap(&report)) take_report(report);
   if (!way_->ended()) return;
   lost_ = way_->lost();
-  if (lost_) note_loss();
+  // What nobody has tried to send may find its target again.
+  if (lost_ && (message_lost_ || half_->has_alternative)) note_loss();
   way_.reset();
-  closing_ = flushing_ = false;
+  closing_ = flushing_ = message_lost_ = false;
+}
+
+// Whatever waits for the target ends with it, not each after a search of its own. A request that is
+// just being posted has not waited.
+void WirePath::note_loss() {
+  if (half_->has_alternative) return give_up_target();
+  lose_target(sender()->queue().posted() - (half_->posting ? 1 : 0));
 }
 
 void WirePath::take_report(const WireReport& report) {
@@ -70,7 +78,10 @@ void WirePath::take_report(const WireReport& report) {
   // For a request that was given up meanwhile.
   if (part && (!part_.under_way || report.cookie != part_.cookie)) return;
   SendEntry* entry = part ? first() : &sender()->queue().at(report.cookie);
-  if (status == URMA_CR_ACK_TIMEOUT_ERR) note_refusal();
+  if (status == URMA_CR_ACK_TIMEOUT_ERR) {
+    message_lost_ |= entry->kind == OpKind::kSend || entry->kind == OpKind::kWriteImm;
+    note_refusal();
+  }
   if (status == URMA_CR_SUCCESS) {
     status = place(entry, part ? part_.bytes : entry->bytes - entry->moved, report);
   }

@@ -78,20 +78,19 @@ class WirePath : public RequestPath {
   void note_refusal() {
     if (half_->has_alternative) give_up();
   }
-  void note_loss() {
-    if (half_->has_alternative) give_up_target();
-  }
+  void note_loss();
   Wire& wire() const { return half_->engine->wire(); }
 
   WireHalf* const half_;
   std::unique_ptr<Way> way_;
   Part part_;
   uint32_t next_part_ = 0;
-  uint32_t in_flight_ = 0;  // requests in flight
-  bool opened_ = false;     // its owner has accepted the way
-  bool closing_ = false;    // the way ends once everything that it was given is reported
-  bool flushing_ = false;   // because of flush()
-  bool lost_ = false;       // the target did not answer when it was last asked
+  uint32_t in_flight_ = 0;     // requests in flight
+  bool opened_ = false;        // its owner has accepted the way
+  bool closing_ = false;       // the way ends once everything that it was given is reported
+  bool flushing_ = false;      // because of flush()
+  bool lost_ = false;          // the target did not answer when it was last asked
+  bool message_lost_ = false;  // one that this way was given has had no answer
 };
 
 // Of a sender over a wire alone.

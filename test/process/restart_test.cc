@@ -207,5 +207,40 @@ TEST_F(RestartTest, ServerCanRestartAtOnce) {
   client.expect_success();
 }
 
+// What nobody has tried to send does not end with a server that is gone meanwhile.
+TEST_F(RestartTest, ASuspendedQueueReachesTheNextServer) {
+  SKIP_WITHOUT(device_traits().reconnects, "requests that outlive a connection");
+  const auto set_state = [](Client* client, urma_jetty_state_t state) {
+    urma_jetty_attr_t attr = {JETTY_STATE, 0, state};
+    ASSERT_EQ(urma_modify_jetty(client->endpoint.jetty, &attr), URMA_SUCCESS);
+  };
+  Child client("client", [&](Channel& channel) {
+    Client self(channel);
+    urma_jfc_t* done = self.endpoint.send_jfc;
+    for (int round = 0; round < kRounds; ++round) {
+      self.meet_server();
+      if (round != 0) set_state(&self, URMA_JETTY_STATE_READY);
+      for (uint64_t i = 0; i < kReceives; ++i) {
+        if (round == 0) self.send(i);
+        wait_for_success(done, i);
+      }
+      set_state(&self, URMA_JETTY_STATE_SUSPENDED);
+      wait_for_status(done, URMA_CR_WR_SUSPEND_DONE);
+      for (uint64_t i = 0; i < kReceives; ++i) self.send(i);
+      channel.sync();  // and it is killed
+      while (round + 1 < kRounds && !channel.has_message()) EXPECT_TRUE(has_nothing(done));
+      self.forget_memory();
+    }
+  });
+  for (int round = 0; round < kRounds; ++round) {
+    Child next("server", server);
+    client.channel().send(next.channel().receive<Offer>());
+    next.channel().receive<char>();
+    client.channel().sync();
+    next.kill();
+  }
+  client.expect_success();
+}
+
 }  // namespace
 }  // namespace urma_test
