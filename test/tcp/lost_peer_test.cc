@@ -2,34 +2,44 @@
 //
 // Requests that wait for a peer which nobody answers for, or whose stream ends: they end together.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/tcp/stranger.h"
+#include "urma/base/own_fd.h"
+#include "urma/providers/tcp/address.h"
 
 namespace urma_test {
 namespace {
 
 using namespace urma::tcp;  // NOLINT: what it speaks
+using urma::OwnFd;
 
 using LostPeerTest = ProcessTest;
 
 constexpr uint32_t kPortsOfBlock = 8;
 constexpr uint32_t kMessages = kWayMessages + 100;  // more than may be in flight
 constexpr size_t kSize = 64;
+constexpr uint64_t kRounds = 10;
+constexpr int kOn = 1;
+
+uint16_t port_of(uint32_t id, uint32_t index) {
+  return static_cast<uint16_t>(kFirstPort + (id + 977 * index) % kPorts);
+}
 
 // A carrier that listens wherever the owner of an id may; *id: the first one whose ports are free.
 std::unique_ptr<Carrier> carrier_for(uint32_t* id, const urma_eid_t& eid) {
   auto carrier = make_socket_carrier(config_at({eid}));
   uint32_t listening = 0;
   for (*id = 100 * kBlock; listening < kPortsOfBlock; *id += listening == 0 ? kBlock : 0) {
-    const auto port = static_cast<uint16_t>(kFirstPort + (*id + 977 * listening) % kPorts);
-    listening = carrier->listen_also(port) ? listening + 1 : 0;
+    listening = carrier->listen_also(port_of(*id, listening)) ? listening + 1 : 0;
   }
   return carrier;
 }
@@ -76,7 +86,6 @@ struct Party {
 // one more; one search may ask at two ports before its time is over. Those to a peer that answers
 // are on the same queue.
 TEST_F(LostPeerTest, RequestsEndWithTheSearchThatTheyWaitFor) {
-  static constexpr uint64_t kRounds = 10;
   Child child("sends", [](Channel& channel) {
     ::setenv("URMA_TCP_TIMEOUT_MS", "400", 1);
     Party party(channel);
@@ -148,6 +157,46 @@ TEST_F(LostPeerTest, RequestsEndWithTheStreamThatTheyWaitFor) {
   const uint32_t way = serve(*stream);
   receive_body<MessageBody>(*stream);
   send_all(*stream, frame(ReceivedBody{way, 1, 0}));
+  child.channel().sync();
+  child.expect_success();
+}
+
+// Listens there, and takes the only stream that it has room for.
+void fill(uint16_t port, const urma_eid_t& eid, std::vector<OwnFd>* sockets) {
+  const SocketAddress at({eid, port});
+  for (const bool listens : {true, false}) {
+    OwnFd fd(at.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &kOn, sizeof(kOn));
+    const auto call = listens ? ::bind : ::connect;
+    ASSERT_EQ(call(fd.get(), at.get(), at.size()), 0);
+    ASSERT_EQ(listens ? ::listen(fd.get(), 0) : 0, 0);
+    sockets->push_back(std::move(fd));
+  }
+}
+
+// As of a host that has vanished: the queue of each port is full, and the kernel takes no stream.
+TEST_F(LostPeerTest, RequestsToASilentHostEndAtOnceForAMoment) {
+  static constexpr milliseconds kTimeout{1000};
+  Child child("sends", [](Channel& channel) {
+    ::setenv("URMA_TCP_TIMEOUT_MS", "1000", 1);
+    Party party(channel);
+    // On a busy machine the moment may be over before the next request is posted.
+    bool at_once = false;
+    for (uint64_t i = 0; i < kRounds && !at_once; ++i) {
+      const auto posted = Clock::now();
+      party.send(party.lost, i);
+      party.expect(i, URMA_CR_ACK_TIMEOUT_ERR);
+      at_once = Clock::now() - posted < kTimeout / 4;
+    }
+    EXPECT_TRUE(at_once);
+    channel.sync();
+  });
+  const auto eid = child.channel().receive<urma_eid_t>();
+  uint32_t id = 0;
+  ASSERT_NE(carrier_for(&id, eid), nullptr);
+  std::vector<OwnFd> sockets;
+  for (uint32_t i = 0; i < kPortsOfBlock; ++i) fill(port_of(id, i), eid, &sockets);
+  child.channel().send(id);
   child.channel().sync();
   child.expect_success();
 }

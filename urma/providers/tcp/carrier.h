@@ -76,6 +76,8 @@ class Stream {
   // Whether the other end may be a peer, by what it has said. If the greeting has failed then, one
   // of the two refuses the other; if not, nobody listens there, or another program.
   virtual bool met_peer() const = 0;
+  // Whether the other end's host has answered, whatever its processes do.
+  virtual bool met_host() const = 0;
   // Outlives the stream.
   virtual std::shared_ptr<const Carried> carried() const = 0;
   virtual std::string who() const = 0;  // for the log: address, port

@@ -56,6 +56,11 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
     const MutexLock lock(mutex_);
     return !gone() && stream_->met_peer();
   }
+  // As Stream's. True of one that is gone.
+  bool met_host() {
+    const MutexLock lock(mutex_);
+    return gone() || stream_->met_host();
+  }
   const Peer& peer() const { return peer_; }  // once it is open
   const urma_eid_t& here() const { return here_; }
   uint64_t age_ns() const { return monotonic_ns() - began_ns_; }

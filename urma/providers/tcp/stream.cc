@@ -11,6 +11,12 @@
 #include "urma/base/error.h"
 
 namespace urma::tcp {
+namespace {
+
+// TCP_SYN_SENT of netinet/tcp.h, which cannot be included beside linux/tcp.h.
+constexpr uint8_t kSynSent = 2;
+
+}  // namespace
 
 StreamState SocketStream::progress(std::string* why) {
   try {
@@ -95,6 +101,13 @@ bool SocketStream::delivers() {
     return false;
   }
   return std::exchange(arrived_, info.tcpi_bytes_acked) != info.tcpi_bytes_acked && left != 0;
+}
+
+bool SocketStream::met_host() const {
+  tcp_info info = {};
+  socklen_t size = sizeof(info);
+  const bool known = ::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) == 0;
+  return !known || info.tcpi_state != kSynSent;
 }
 
 bool SocketStream::lose() {

@@ -44,6 +44,7 @@ class SocketStream final : public Stream {
   bool delivers() override;
   const Peer& peer() const override { return peer_; }
   bool met_peer() const override { return line_->met_peer() || greeting_.met_peer(); }
+  bool met_host() const override;
   std::shared_ptr<const Carried> carried() const override { return carried_; }
   std::string who() const override { return text_of(there_); }
 

@@ -170,6 +170,8 @@ void Wire::reach(const Address& to, std::function<void(const Ref&)> told) {
   if (known != by_address_.end()) {
     const auto greeting = greetings_.find(known->second->number());
     if (greeting != greetings_.end()) {
+      // It may have begun late in a search that has ended since.
+      if (greeting->second.agreed_by_ns == 0 && is_silent(to)) return told(nullptr);
       greeting->second.told.push_back(std::move(told));
       return;
     }
@@ -703,14 +705,21 @@ void Wire::end_late_searches(uint64_t now) {
     // The end of another one may have ended it.
     const auto found = searches_.find(key);
     if (found == searches_.end()) continue;
-    const Search& search = found->second;
-    if (search.next != 0) {
-      const At there = {bytes_of(search.at), search.ports[search.next - 1]};
-      // A peer that has greeted is judged by its connection.
-      if (!has_greeted(there)) was_silent(there);
-    }
+    was_late(found->second);
     end_search(key, Answer::kUnreachable, nullptr);
   }
+}
+
+void Wire::was_late(const Search& search) {
+  if (search.next == 0) return;
+  const At there = {bytes_of(search.at), search.ports[search.next - 1]};
+  // A peer that has greeted is judged by its connection.
+  if (has_greeted(there)) return;
+  was_silent(there);
+  // If it is the host that does not answer, nobody does at the other ports.
+  const auto asked = by_address_.find(there);
+  if (asked == by_address_.end() || asked->second->met_host()) return;
+  for (const uint16_t port : search.ports) was_silent(At{there.first, port});
 }
 
 void Wire::agree_to_unanswered(uint64_t now) {

@@ -163,6 +163,7 @@ class Wire final : public urma::Wire {
   void look_again(const Id& key);
   void end_search(const Id& key, Answer answer, const Ref& connection);
   void reach(const Address& to, std::function<void(const Ref&)> told);
+  void was_late(const Search& search);
   void was_silent(const At& there);
   void was_silent(const std::vector<At>& all, const Process& process);
   bool is_silent(const Address& there) const;
