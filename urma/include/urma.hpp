@@ -208,7 +208,8 @@ class Events {
   int size_;
 };
 
-// The next asynchronous event of a context, acknowledged by the destructor; false if there is none.
+// The next asynchronous event of a context, acknowledged by the destructor. Waits for one, unless
+// the program has made context->async_fd non-blocking; then it is false if there is none.
 class AsyncEvent {
  public:
   explicit AsyncEvent(urma_context_t* context)

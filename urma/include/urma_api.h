@@ -308,8 +308,9 @@ urma_status_t urma_query_jfr(urma_jfr_t* jfr, urma_jfr_cfg_t* cfg, urma_jfr_attr
 
 // Ends a receive queue. Delete the jetties that receive through it first. Waits until every event
 // obtained for it is acknowledged, unless flag.bs.non_blocking is set.
-// Returns URMA_SUCCESS; URMA_EINVAL: NULL or not active; URMA_EAGAIN: events not acknowledged; or
-// the status of the provider. After a failure the queue stays valid.
+// Returns URMA_SUCCESS; URMA_EINVAL: NULL or not active; URMA_EAGAIN: a jetty receives through it,
+// or events are not acknowledged; or the status of the provider. After a failure the queue stays
+// valid.
 // Specification: Jetty Management.
 urma_status_t urma_delete_jfr(urma_jfr_t* jfr);
 
@@ -697,8 +698,8 @@ urma_status_t urma_free_token_id(urma_token_id_t* token_id);
 // Specification: Segment Management.
 urma_target_seg_t* urma_register_seg(urma_context_t* ctx, urma_seg_cfg_t* seg_cfg);
 
-// Ends a registration: later accesses by others are refused, and none is under way any more when
-// this returns. Requests that still need it fail, and so do receives, which may still be posted.
+// Ends a registration: later accesses by others are refused, and those under way have ended; limits
+// are in docs/reference/security.md. Requests that still need it fail, and so do receives.
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL; URMA_FAIL: the provider failed.
 // Specification: Segment Management.
 urma_status_t urma_unregister_seg(urma_target_seg_t* target_seg);
@@ -882,8 +883,8 @@ urma_status_t urma_register_log_func(urma_log_cb_t func);
 // Specification: Context Management.
 urma_status_t urma_register_loc_log_func(urma_loc_log_cb func);
 
-// Sends the log to syslog again. Thread-safe; the old function may still be running when this
-// returns.
+// Sends the log again to where it goes without a function: URMA_LOG_SINK, stderr by default.
+// Thread-safe; the old function may still be running when this returns.
 // Returns URMA_SUCCESS.
 // Specification: Context Management.
 urma_status_t urma_unregister_log_func(void);

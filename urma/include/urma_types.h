@@ -496,7 +496,7 @@ typedef union urma_jfc_flag {
 typedef struct urma_jfc_cfg {
   uint32_t depth;  // completion records, 1 to max_jfc_depth
   urma_jfc_flag_t flag;
-  uint32_t ceqn;      // event queue, below ceq_cnt
+  uint32_t ceqn;      // event queue, below ceq_cnt; not checked
   urma_jfce_t* jfce;  // where its events go; NULL: it is only polled
   uint64_t user_ctx;  // for the caller
 } urma_jfc_cfg_t;
@@ -634,8 +634,9 @@ typedef struct urma_jfs_cfg {
   uint8_t max_sge;           // local entries of a request, up to max_jfs_sge
   uint8_t max_rsge;          // remote entries of a request, up to max_jfs_rsge
   uint32_t max_inline_data;  // bytes, up to max_jfs_inline_len; 0: the device maximum
-  uint8_t rnr_retry;         // 0 to 7 retries while the peer has no receive; 7: no limit
-  uint8_t err_timeout;       // n, 0 to 31: 4.096 us * 2^n until a request fails
+  uint8_t rnr_retry;         // 0 to 6 retries while the peer has no receive; 7 and more: no limit
+  uint8_t err_timeout;       // n, 0 to 31: 4.096 us * 2^n until a request fails; a provider may
+                             // have a time of its own
   urma_jfc_t* jfc;           // where completions go; required
   uint64_t user_ctx;         // for the caller
 } urma_jfs_cfg_t;
