@@ -73,7 +73,7 @@ class Messages(Case):
         self.assertEqual((sent.user_ctx, sent.received), (8, False))
         self.assertEqual((arrived.user_ctx, arrived.received), (7, True))
         self.assertEqual(arrived.sender, self.jetty.id[1])
-        self.assertEqual(arrived.queue, self.jfr.handle.jfr_id.id)
+        self.assertEqual(arrived.queue, self.jetty.id[1])
         return arrived
 
     def test_bytes_are_copied_at_once(self):
@@ -121,6 +121,19 @@ class Messages(Case):
         self.assertEqual(self.arrived.wait(LONG).length, 5)
         for jetty in pair:
             jetty.unbind()
+
+    def test_a_context_ends_bound_jetties(self):
+        with urma.open() as context:
+            jfc = context.create_jfc()
+            jfr = context.create_jfr(jfc, mode=urma.Mode.RC)
+            first, second = (context.create_jetty(jfc, jfr, mode=urma.Mode.RC) for _ in range(2))
+            targets = [context.import_queue(jetty.descriptor) for jetty in (first, second)]
+            first.bind(targets[1])
+            second.bind(targets[0])
+            with self.assertRaises(urma.Error):
+                targets[1].close()
+        for ended in (context, first, second, *targets):
+            self.assertEqual(ended.handle, urma.ffi.NULL)
 
     def test_a_queue_in_error_flushes_its_requests(self):
         self.assertEqual(self.jetty.state, urma.State.READY)

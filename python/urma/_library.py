@@ -150,9 +150,12 @@ class Handle:
         """Ends the object. Closing it again does nothing."""
         if self.handle == ffi.NULL:
             return
-        check(getattr(lib, self._end)(self.handle), self._end)
+        self._finish()
         self.handle = ffi.NULL
         self._owner.owned.remove(self)
+
+    def _finish(self) -> None:
+        check(getattr(lib, self._end)(self.handle), self._end)
 
     def __enter__(self: Any) -> Any:
         return self

@@ -470,11 +470,19 @@ class Jetty(SendQueue, ReceiveQueue):
             lib.urma_put_rjetty(found[0])
 
     def bind(self, target: Target) -> None:
-        """Connects a jetty of mode RC to its peer."""
+        """Connects a jetty of mode RC to its peer. Closing the jetty unbinds it."""
         check(lib.urma_bind_jetty(self.handle, target.handle), "urma_bind_jetty")
+        self._owner.owned.remove(self)
+        self._owner.owned.append(self)  # ends before the target that it needs
 
     def unbind(self) -> None:
         check(lib.urma_unbind_jetty(self.handle), "urma_unbind_jetty")
+
+    def _finish(self) -> None:
+        mode = self.handle.jetty_cfg.jfs_cfg.trans_mode
+        if mode == Mode.RC and self.handle.remote_jetty != ffi.NULL:
+            self.unbind()
+        super()._finish()
 
     @property
     def state(self) -> State:
