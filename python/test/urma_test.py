@@ -18,6 +18,13 @@ LONG = 60  # seconds; nothing here takes that long
 SHARED = urma.Access.READ | urma.Access.WRITE | urma.Access.ATOMIC
 
 
+def run(code):
+    """Runs a program of its own; returns its exit status, and what it printed."""
+    done = subprocess.run([sys.executable, "-c", code], timeout=LONG, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return done.returncode, done.stdout
+
+
 class Case(unittest.TestCase):
     """A jetty that reaches itself, and memory for it."""
 
@@ -59,10 +66,54 @@ class Devices(Case):
             ended.close()
 
     def test_the_library_starts_again(self):
-        code = ("import urma\nurma.open().create_jfc()\nurma.library.close()\n"
-                "urma.open().create_jfc()\n")
-        done = subprocess.run([sys.executable, "-c", code], timeout=LONG, capture_output=True)
-        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"", b""))
+        self.assertEqual(run("""
+import urma
+urma.open().create_jfc()
+urma.library.close()
+urma.open().create_jfc()
+"""), (0, ""))
+
+
+class Exit(unittest.TestCase):
+    """The end of a program that closes nothing."""
+
+    maxDiff = None
+
+    def test_a_forked_child_leaves_the_objects_to_its_parent(self):
+        self.assertEqual(run("""
+import os, sys, urma
+with urma.open() as context:
+    jfc = context.create_jfc()
+    pair = []
+    for _ in range(2):
+        jfr = context.create_jfr(jfc, mode=urma.Mode.RC)
+        pair.append(context.create_jetty(jfc, jfr, mode=urma.Mode.RC))
+    pair[0].bind(context.import_queue(pair[1].descriptor))
+    segment = context.register(bytearray(64))
+    for end in (lambda: None, jfc.close, context.close, urma.library.close):
+        child = os.fork()
+        if child == 0:
+            end()
+            sys.exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+    assert jfc.poll() == [] and len(segment.descriptor) > 0
+"""), (0, ""))
+
+    def test_a_forked_child_cannot_start_the_library_again(self):
+        status, output = run("""
+import os, sys, urma
+context = urma.open()
+child = os.fork()
+if child == 0:
+    try:
+        urma.open()
+    except urma.Error as error:
+        print(error)
+        sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+""")
+        self.assertEqual(status, 0, output)
+        self.assertIn("urma_init", output)
 
 
 class Messages(Case):

@@ -5,7 +5,7 @@ import atexit
 import enum
 import os
 import pathlib
-from typing import Any, List
+from typing import Any, List, Optional
 
 from . import _abi
 
@@ -150,7 +150,8 @@ class Handle:
         """Ends the object. Closing it again does nothing."""
         if self.handle == ffi.NULL:
             return
-        self._finish()
+        if not library.is_inherited():
+            self._finish()
         self.handle = ffi.NULL
         self._owner.owned.remove(self)
 
@@ -169,19 +170,23 @@ class Library(Owner):
 
     def __init__(self) -> None:
         super().__init__()
-        self._started = False
+        self._process: Optional[int] = None  # that started it
 
     def start(self) -> None:
-        if not self._started:
+        if self._process != os.getpid():
             check(lib.urma_init(ffi.NULL), "urma_init")
-            self._started = True
+            self._process = os.getpid()
             atexit.register(self.close)
+
+    def is_inherited(self) -> bool:
+        """Whether this process was forked while the library ran. Then nothing is its own."""
+        return self._process not in (None, os.getpid())
 
     def close(self) -> None:
         """Closes every context, and ends the library; it can start again."""
         self.close_owned()
-        if self._started:
-            self._started = False
+        if self._process == os.getpid():
+            self._process = None
             atexit.unregister(self.close)
             check(lib.urma_uninit(), "urma_uninit")
 
