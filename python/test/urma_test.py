@@ -79,6 +79,34 @@ class Exit(unittest.TestCase):
 
     maxDiff = None
 
+    def test_a_program_ends_its_objects(self):
+        self.assertEqual(run("""
+import atexit, urma
+atexit.register(lambda: print(jfc.handle == urma.ffi.NULL))  # runs after what urma registers
+jfc = urma.open().create_jfc()
+"""), (0, "True\n"))
+
+    def test_daemon_threads_keep_all_objects(self):
+        for work in ("serve", "threading.Event().wait"):
+            with self.subTest(work):
+                self.assertEqual(run(f"""
+import atexit, os, threading, urma
+
+class Buffer(bytearray):
+    def __del__(self, write=os.write):
+        write(1, b"freed")
+
+def serve():
+    while True:
+        jfc.poll()
+
+atexit.register(lambda: print(jfc.poll(), flush=True))  # runs after what urma registers
+context = urma.open()
+context.register(Buffer(64))
+jfc = context.create_jfc()
+threading.Thread(target={work}, daemon=True).start()
+"""), (0, "[]\n"))
+
     def test_a_forked_child_leaves_the_objects_to_its_parent(self):
         self.assertEqual(run("""
 import os, sys, urma

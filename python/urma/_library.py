@@ -2,9 +2,11 @@
 """The shared library, what its calls return, and how failures become exceptions."""
 
 import atexit
+import ctypes
 import enum
 import os
 import pathlib
+import sys
 from typing import Any, List, Optional
 
 from . import _abi
@@ -176,7 +178,7 @@ class Library(Owner):
         if self._process != os.getpid():
             check(lib.urma_init(ffi.NULL), "urma_init")
             self._process = os.getpid()
-            atexit.register(self.close)
+            atexit.register(self._exit)
 
     def is_inherited(self) -> bool:
         """Whether this process was forked while the library ran. Then nothing is its own."""
@@ -187,8 +189,16 @@ class Library(Owner):
         self.close_owned()
         if self._process == os.getpid():
             self._process = None
-            atexit.unregister(self.close)
+            atexit.unregister(self._exit)
             check(lib.urma_uninit(), "urma_uninit")
+
+    def _exit(self) -> None:
+        """Closes at the end of the program, unless a daemon thread may still use an object."""
+        if len(sys._current_frames()) == 1:
+            self.close()
+        else:
+            # Peers may write to the buffers until the process is gone, so these must stay too.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.owned))
 
 
 library = Library()
