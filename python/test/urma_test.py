@@ -4,6 +4,7 @@
 import asyncio
 import errno
 import gc
+import math
 import mmap
 import os
 import subprocess
@@ -397,6 +398,23 @@ class Events(Case):
         self.jetty.send(b"x", self.target)
         self.assertEqual(self.events.wait(LONG), [self.arrived])
         self.assertEqual(len(self.arrived.poll()), 1)
+
+    def test_a_timeout_is_any_number(self):
+        for timeout in (-5, -0.001, -math.inf):
+            with self.assertRaises(TimeoutError):
+                self.sent.wait(timeout)
+            self.assertEqual(self.events.wait(timeout), [])
+            self.assertIsNone(self.context.next_event(timeout))
+        for timeout in (1e9, 1e308, math.inf):
+            self.arrived.arm()
+            self.jetty.receive(self.segment)
+            self.jetty.send(b"x", self.target)
+            self.assertEqual(self.events.wait(timeout), [self.arrived])
+            for jfc in (self.sent, self.arrived):
+                self.assertEqual(jfc.wait(timeout).length, 1)
+        for wait in (self.sent.wait, self.events.wait, self.context.next_event):
+            with self.assertRaises(ValueError):
+                wait(math.nan)
 
     def test_asyncio_sleeps_until_a_completion_arrives(self):
         async def main():

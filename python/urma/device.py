@@ -4,10 +4,10 @@
 import asyncio
 import ipaddress
 import os
-import select
 from typing import Any, List, NamedTuple, Optional, Union
 
 from ._library import (Access, EventKind, Handle, Mode, Owner, check, ffi, lib, library, made)
+from ._sleep import sleep
 from .memory import RemoteSegment, Segment
 from .queues import (TYPICAL_ERR_TIMEOUT, TYPICAL_RNR_RETRY, Jetty, Jfc, Jfce, Jfr, Jfs, Target)
 
@@ -142,9 +142,7 @@ class Context(Handle, Owner):
 
     def next_event(self, timeout: Optional[float] = None) -> Optional[Event]:
         """Sleeps until an asynchronous event, and takes it; None: none within `timeout` s."""
-        poll = select.poll()
-        poll.register(self.handle.async_fd, select.POLLIN)
-        poll.poll(None if timeout is None else timeout * 1000)
+        sleep(self.handle.async_fd, timeout)
         return self._take_event()
 
     async def event(self) -> Event:

@@ -2,14 +2,15 @@
 """Queues, the requests posted to them, their completions, and completion events."""
 
 import asyncio
+import math
 import os
-import select
 import time
 from typing import (Any, AsyncIterator, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union)
 
 from . import _abi
 from ._library import (Error, Handle, Mode, RequestError, State, Status, check, ffi, lib,
                        made)
+from ._sleep import sleep
 from .memory import AnySegment, Piece
 
 Local = Union[Piece, AnySegment]
@@ -80,9 +81,7 @@ class Jfce(Handle):
 
         Each was disarmed by its event. Poll it, and arm it again.
         """
-        poll = select.poll()
-        poll.register(self, select.POLLIN)
-        poll.poll(None if timeout is None else timeout * 1000)
+        sleep(self.fileno(), timeout)
         return self._take()
 
     def _take(self) -> List["Jfc"]:
@@ -155,6 +154,8 @@ class Jfc(Handle):
         Raises a RequestError if its request failed, and TimeoutError after `timeout` seconds.
         """
         end = None if timeout is None else time.monotonic() + timeout
+        if end is not None and math.isnan(end):
+            raise ValueError("the timeout is not a number")
         polls = 0
         while not (found := self.poll(1)):
             polls += 1
