@@ -2,6 +2,7 @@
 """The binding, within one process where one is enough."""
 
 import asyncio
+import concurrent.futures
 import errno
 import gc
 import math
@@ -455,9 +456,109 @@ class Events(Case):
 
         asyncio.run(asyncio.wait_for(main(), LONG))
 
+    def test_a_cancelled_task_leaves_nothing(self):
+        def futures():
+            gc.collect()
+            return sum(isinstance(found, asyncio.Future) for found in gc.get_objects())
+
+        async def main(sleeper):
+            counts = []
+            for _ in range(10):
+                waiting = asyncio.ensure_future(sleeper())
+                await asyncio.sleep(0)
+                waiting.cancel()
+                await asyncio.wait([waiting])
+                counts.append(futures())
+            self.assertEqual(counts[1:], counts[:-1])
+
+        for sleeper in (self.arrived.arrived, self.context.event):
+            asyncio.run(asyncio.wait_for(main(sleeper), LONG))
+
+    def test_each_event_loop_sleeps_at_a_shared_channel(self):
+        second = self.context.create_jfc(jfce=self.events)
+        jetty = self.context.create_jetty(self.sent, self.context.create_jfr(second))
+        target = self.context.import_queue(jetty.descriptor)
+        asleep = threading.Semaphore(0)
+
+        async def main(jfc):
+            waiting = asyncio.ensure_future(jfc.arrived())
+            await asyncio.sleep(0)
+            asleep.release()
+            return await asyncio.wait_for(waiting, LONG)
+
+        with concurrent.futures.ThreadPoolExecutor() as threads:
+            found = []
+            for jfc in (self.arrived, second):
+                found.append(threads.submit(lambda jfc=jfc: asyncio.run(main(jfc))))
+                asleep.acquire()
+            for sender, target in ((self.jetty, self.target), (jetty, target)):
+                sender.receive(self.segment)
+                sender.send(b"x", target)
+            for one in found:
+                self.assertEqual(len(one.result()), 1)
+
+    def test_a_wait_in_between_wakes_the_task(self):
+        async def main():
+            waiting = asyncio.ensure_future(self.arrived.arrived())
+            await asyncio.sleep(0)
+            self.jetty.receive(self.segment)
+            self.jetty.send(b"x", self.target)
+            self.assertEqual(self.events.wait(LONG), [self.arrived])
+            self.assertEqual(len(await waiting), 1)
+
+        asyncio.run(asyncio.wait_for(main(), LONG))
+
+    def test_a_task_outlives_a_failed_close(self):
+        async def main():
+            waiting = asyncio.ensure_future(self.arrived.arrived())
+            await asyncio.sleep(0)
+            with self.assertRaises(urma.Error):
+                self.events.close()
+            self.jetty.receive(self.segment)
+            self.jetty.send(b"x", self.target)
+            self.assertEqual(len(await waiting), 1)
+
+        asyncio.run(asyncio.wait_for(main(), LONG))
+
+    def test_a_task_learns_that_its_object_was_closed(self):
+        async def main():
+            context = urma.open()
+            events = self.context.create_jfce()
+            jfc = self.context.create_jfc(jfce=events)
+            descriptors = context.handle.async_fd, events.fileno()
+            for sleeper, closed in ((context.event, context), (jfc.arrived, jfc)):
+                waiting = asyncio.ensure_future(sleeper())
+                await asyncio.sleep(0)
+                closed.close()
+                with self.assertRaises(urma.Error):
+                    await waiting
+            events.close()
+            for descriptor in descriptors:  # not watched any more
+                self.assertFalse(asyncio.get_running_loop().remove_reader(descriptor))
+
+        asyncio.run(asyncio.wait_for(main(), LONG))
+
     def test_a_queue_without_a_channel_cannot_be_awaited(self):
         with self.assertRaisesRegex(ValueError, "without a jfce"):
             asyncio.run(self.sent.arrived())
+
+    def test_each_task_gets_an_event_of_the_device(self):
+        limit = urma.ffi.new("urma_jfr_attr_t*")
+        limit.mask, limit.rx_threshold = urma.lib.JFR_RX_THRESHOLD, 1
+
+        async def main():
+            waiting = {asyncio.ensure_future(self.context.event()) for _ in range(3)}
+            await asyncio.sleep(0)
+            while waiting:
+                self.jetty.receive(self.segment)
+                self.assertEqual(urma.lib.urma_modify_jfr(self.jfr.handle, limit), 0)
+                self.jetty.send(b"x", self.target)
+                self.arrived.wait(LONG)
+                done, waiting = await asyncio.wait(waiting, return_when="FIRST_COMPLETED")
+                self.assertEqual([one.result() for one in done],
+                                 [(urma.EventKind.JFR_LIMIT, None)])
+
+        asyncio.run(asyncio.wait_for(main(), LONG))
 
     def test_events_of_the_device_are_reported(self):
         code = """

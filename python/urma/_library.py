@@ -21,6 +21,7 @@ def _open() -> Any:
 
 
 lib: Any = _open()
+FAIL: int = _abi.CONSTANTS["URMA_FAIL"]
 
 
 class Access(enum.IntFlag):

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Devices, and contexts, from which everything else is made."""
 
-import asyncio
 import ipaddress
 import os
 from typing import Any, List, NamedTuple, Optional, Union
 
-from ._library import (Access, EventKind, Handle, Mode, Owner, check, ffi, lib, library, made)
-from ._sleep import sleep
+from ._library import (FAIL, Access, EventKind, Handle, Mode, Owner, check, ffi, lib, library, made)
+from ._sleep import Sleepers, sleep
 from .memory import RemoteSegment, Segment
 from .queues import (TYPICAL_ERR_TIMEOUT, TYPICAL_RNR_RETRY, Jetty, Jfc, Jfce, Jfr, Jfs, Target)
 
@@ -78,10 +77,16 @@ class Context(Handle, Owner):
                                    "urma_create_context"), library)
         self.device = device
         os.set_blocking(self.handle.async_fd, False)
+        self._sleepers = Sleepers(self.handle.async_fd)
 
     def close(self) -> None:
         self.close_owned()
         super().close()
+
+    def _finish(self) -> None:
+        self._sleepers.wake()  # to find it closed
+        self._sleepers.leave()
+        super()._finish()
 
     @property
     def eid(self) -> ipaddress.IPv6Address:
@@ -147,20 +152,16 @@ class Context(Handle, Owner):
 
     async def event(self) -> Event:
         """The same in asyncio."""
-        loop = asyncio.get_running_loop()
         while (event := self._take_event()) is None:
-            readable = loop.create_future()
-            loop.add_reader(self.handle.async_fd, readable.set_result, None)
-            try:
-                await readable
-            finally:
-                loop.remove_reader(self.handle.async_fd)
+            await self._sleepers.sleep()
         return event
 
     def _take_event(self) -> Optional[Event]:
         event = ffi.new("urma_async_event_t*")
-        if lib.urma_get_async_event(self.handle, event) != 0:
+        status = lib.urma_get_async_event(self.handle, event)
+        if status == FAIL:
             return None
+        check(status, "urma_get_async_event")
         kind = EventKind(event.event_type)
         number: Optional[int] = None
         if kind in (EventKind.PORT_ACTIVE, EventKind.PORT_DOWN):

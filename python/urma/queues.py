@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Queues, the requests posted to them, their completions, and completion events."""
 
-import asyncio
 import math
 import os
 import time
 from typing import (Any, AsyncIterator, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union)
 
-from . import _abi
-from ._library import (Error, Handle, Mode, RequestError, State, Status, check, ffi, lib,
+from ._library import (FAIL, Error, Handle, Mode, RequestError, State, Status, check, ffi, lib,
                        made)
-from ._sleep import sleep
+from ._sleep import Sleepers, sleep
 from .memory import AnySegment, Piece
 
 Local = Union[Piece, AnySegment]
@@ -70,8 +68,7 @@ class Jfce(Handle):
     def __init__(self, context: Any) -> None:
         super().__init__(made(lib.urma_create_jfce(context.handle), "urma_create_jfce"), context)
         self.queues: Dict[int, "Jfc"] = {}
-        self._loop: Optional[asyncio.AbstractEventLoop] = None
-        self._waiting: Dict[Jfc, List["asyncio.Future[None]"]] = {}
+        self.sleepers = Sleepers(self.handle.fd, self._take)
 
     def fileno(self) -> int:
         return self.handle.fd
@@ -90,35 +87,14 @@ class Jfce(Handle):
         if count < 0:
             raise Error("urma_wait_jfc", ffi.errno)
         lib.urma_ack_jfc(found, one, count)
-        return [self.queues[_address(found[i])] for i in range(count)]
+        queues = [self.queues[_address(found[i])] for i in range(count)]
+        for jfc in queues:
+            self.sleepers.wake(jfc)
+        return queues
 
-    def event(self, jfc: "Jfc") -> "asyncio.Future[None]":
-        """A future of the running loop that is done with the next event of `jfc`."""
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            self._detach()
-            loop.add_reader(self.fileno(), self._wake)
-            self._loop = loop
-        future = loop.create_future()
-        self._waiting.setdefault(jfc, []).append(future)
-        return future
-
-    def _wake(self) -> None:
-        for jfc in self._take():
-            for future in self._waiting.pop(jfc, ()):
-                if not future.done():
-                    future.set_result(None)
-
-    def _detach(self) -> None:
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.remove_reader(self.fileno())
-        self._loop = None
-        self._waiting.clear()
-
-    def close(self) -> None:
-        if self.handle != ffi.NULL:
-            self._detach()
-        super().close()
+    def _finish(self) -> None:
+        self.sleepers.leave()
+        super()._finish()
 
 
 class Jfc(Handle):
@@ -143,7 +119,7 @@ class Jfc(Handle):
         records = spare.pop() if spare else ffi.new("urma_cr_t[]", MOST_RECORDS)
         count = _poll(self.handle, at_most if at_most < MOST_RECORDS else MOST_RECORDS, records)
         if count < 0:
-            raise Error("urma_poll_jfc", _abi.CONSTANTS["URMA_FAIL"])
+            raise Error("urma_poll_jfc", FAIL)
         found = [_completion(records[i]) for i in range(count)]
         spare.append(records)
         return found
@@ -174,9 +150,7 @@ class Jfc(Handle):
         if self.jfce is None:
             raise ValueError("the queue was made without a jfce, so it has no events")
         while not (found := self.poll(at_most)):
-            event = self.jfce.event(self)
-            self.arm()
-            await event
+            await self.jfce.sleepers.sleep(self, self.arm)
         return found
 
     async def __aiter__(self) -> AsyncIterator[Completion]:
@@ -190,6 +164,7 @@ class Jfc(Handle):
             key = _address(self.handle)
             super().close()
             del self.jfce.queues[key]
+            self.jfce.sleepers.wake(self)  # to find it closed
         super().close()
 
 
@@ -481,9 +456,15 @@ class Jetty(SendQueue, ReceiveQueue):
 
     def _finish(self) -> None:
         mode = self.handle.jetty_cfg.jfs_cfg.trans_mode
-        if mode == Mode.RC and self.handle.remote_jetty != ffi.NULL:
-            self.unbind()
-        super()._finish()
+        peer = self.handle.remote_jetty if mode == Mode.RC else ffi.NULL
+        if peer == ffi.NULL:
+            return super()._finish()
+        self.unbind()
+        try:
+            super()._finish()
+        except Error:
+            lib.urma_bind_jetty(self.handle, peer)  # as before
+            raise
 
     @property
     def state(self) -> State:
