@@ -12,9 +12,10 @@ CopyMarks::Mark::Mark(CopyMarks* marks) {
   for (size_t at = 0; place_ == nullptr; at = (at + 1) % kPlaces) {
     std::atomic<uint32_t>& place = marks->counts_[at];
     uint32_t count = place.load(std::memory_order_relaxed);
-    // Acquire pairs with the release in ~Mark: places are taken by one thread after the other.
+    // Relaxed: a place is only changed by read-modify-write operations, so that the acquire in
+    // await() pairs with every release in ~Mark before what it reads.
     if (count % 2 == 0 &&
-        place.compare_exchange_strong(count, count + 1, std::memory_order_acquire)) {
+        place.compare_exchange_strong(count, count + 1, std::memory_order_relaxed)) {
       place_ = &place;
     } else if (at + 1 == kPlaces) {
       ::sched_yield();
