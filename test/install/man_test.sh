@@ -53,6 +53,9 @@ for page in "${pages}"/man*/*; do
     [[ -f "${pages}/man${section}/${name}.${section}" ]] ||
       fail "${page##*/} refers to ${name}(${section}), which does not exist"
   done < <(grep -oP '\\fB\K\w+\\fR\(\d\)' "${page}" | sed 's/\\fR//' | sort -u)
+  while read -r document; do
+    [[ -f "${document}" ]] || fail "${page##*/} names ${document}, where nothing is"
+  done < <(grep -oP '[\w/.]+\.md\b' "${page}" | sort -u)
 done
 
 for example in "${examples}"/*.c; do

@@ -132,6 +132,13 @@ class Manual:
             raise PageError(f"there is no header {name}")
         return self.headers[name]
 
+    def page_of(self, document):
+        """The name of the page that has a whole document; nothing if there is none."""
+        for page in self.pages:
+            if f"<!-- include {document}: -" in page.source:
+                return f"**{page.name}**({page.section})"
+        return ""
+
     def settings(self):
         """Reads the table of settings: (name, type, default, range, help) of each."""
         text = (self.root / "urma/core/process/settings.cc").read_text()
@@ -198,8 +205,22 @@ class Page:
         out.append(rest)
         text = DIRECTIVE.sub(self._expand, "\n".join(out))
         text = re.sub(r"(?m)(^\|.*\n)+", bullets, text)
-        text = re.sub(r"!?\[([^\]]+)\]\((?!http)[^)]+\)", r"\1", text)
+        text = self._unlink(text, self.path)
         return re.sub(r"(?m)^#(#+) ", r"\1 ", text)
+
+    def _unlink(self, text, path):
+        """The text of the document at `path`, without links, which roff does not have: documents are
+        named by their page or, without one, by where the source has them."""
+
+        def name(match):
+            shown, target = match.groups()
+            if not re.search(r"\.md\b", shown) or target.startswith("#"):
+                return shown
+            file = os.path.normpath(path.parent / target.split("#")[0])
+            file = os.path.relpath(file, self.manual.root)
+            return self.manual.page_of(file) or f"{file} of the source"
+
+        return re.sub(r"!?\[([^\]]+)\]\((?!http)([^)]+)\)", name, text)
 
     def _synopsis(self, wanted):
         blocks = []
@@ -261,7 +282,8 @@ class Page:
         return "\n".join(out)
 
     def _include(self, name, words):
-        text = (self.manual.root / name).read_text()
+        path = self.manual.root / name
+        text = self._unlink(path.read_text(), path)
         chapters = re.split(r"(?m)^(?=## )", text)
         title = lambda chapter: chapter.split("\n")[0][3:]
         if words.startswith("-"):
