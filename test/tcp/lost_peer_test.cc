@@ -2,6 +2,7 @@
 //
 // Requests that wait for a peer which nobody answers for, or whose stream ends: they end together.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/log_lines.h"
 #include "test/tcp/stranger.h"
 #include "urma/base/own_fd.h"
 #include "urma/providers/tcp/address.h"
@@ -157,6 +159,28 @@ TEST_F(LostPeerTest, RequestsEndWithTheStreamThatTheyWaitFor) {
   const uint32_t way = serve(*stream);
   receive_body<MessageBody>(*stream);
   send_all(*stream, frame(ReceivedBody{way, 1, 0}));
+  child.channel().sync();
+  child.expect_success();
+}
+
+// The cause is here, and the peer's log cannot tell it.
+TEST_F(LostPeerTest, AProcessWithoutDescriptorsSaysSo) {
+  Child child("sends", [](Channel& channel) {
+    Party party(channel);
+    const LogLines lines;
+    rlimit files = {};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &files), 0);
+    const rlimit none = {0, files.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    party.send(party.lost, 1);
+    party.expect(1, URMA_CR_ACK_TIMEOUT_ERR);
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &files), 0);
+    EXPECT_GE(lines.count({"cannot be reached: ", "Too many open files"}), 1U) << lines.all();
+    channel.sync();
+  });
+  uint32_t id = 0;
+  const auto carrier = carrier_for(&id, child.channel().receive<urma_eid_t>());
+  child.channel().send(id);
   child.channel().sync();
   child.expect_success();
 }

@@ -184,7 +184,7 @@ void Wire::reach(const Address& to, std::function<void(const Ref&)> told) {
   std::unique_ptr<Stream> stream =
       carrier_->connect(source_for(addresses_.all(), to.eid), to, &why);
   if (stream == nullptr) {
-    URMA_LOG_LIMITED(DEBUG, "{} cannot be reached: {}", text_of(to), why);
+    URMA_LOG_LIMITED(WARNING, "{} cannot be reached: {}", text_of(to), why);
     return told(nullptr);
   }
   const Ref connection = add(std::move(stream), true);
