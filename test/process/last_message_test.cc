@@ -225,6 +225,47 @@ TEST_P(LastMessageTest, DoesNotWaitForASilentPeer) {
   }
 }
 
+// The same of a peer that is stopped after the first message, when the way to it is open.
+TEST_P(LastMessageTest, DoesNotWaitForAPeerThatIsStoppedLater) {
+  const End how = GetParam().end;
+  SKIP_UNLESS_SHARED_MEMORY("a peer is known by its process");
+  Child receiver("receiver", [](Channel& channel) {
+    Side side(config());
+    side.introduce(channel);
+    side.endpoint.post_receive(side.segment, side.memory, sizeof(side.memory), kFirst);
+    channel.sync();
+    wait_for_success(side.endpoint.receive_jfc, kFirst);
+    channel.sync();
+    channel.sync();
+  });
+  Child sender("sender", [=](Channel& channel) {
+    ::setenv("URMA_SHM_TIMEOUT_MS", "1000", 1);
+    Side side(config());
+    side.introduce(channel);
+    channel.sync();
+    side.send(GetParam().bytes);
+    wait_for_success(side.endpoint.send_jfc, kFirst);
+    channel.sync();
+    channel.sync();  // the peer is stopped
+    side.send(GetParam().bytes);
+    const urma_cr_status_t status = end(&side, how);
+    if (how == End::kError || how == End::kUnbind) {
+      EXPECT_TRUE(status == URMA_CR_WR_FLUSH_ERR || status == URMA_CR_ACK_TIMEOUT_ERR) << status;
+    }
+    close_rest(&side, how);
+  });
+  const auto id = receiver.channel().receive<QueueId>();
+  receiver.channel().send(sender.channel().receive<QueueId>());
+  sender.channel().send(id);
+  for (int step = 0; step < 2; ++step) {
+    receiver.channel().sync();
+    sender.channel().sync();
+  }
+  receiver.stop();
+  sender.channel().sync();
+  sender.expect_success();
+}
+
 // A peer that is stopped at first contact is waited for as long as the setting says.
 TEST_F(StoppedPeerTest, IsWaitedForUntilTheTimeout) {
   SKIP_UNLESS_SHARED_MEMORY("a peer is known by its process");

@@ -178,6 +178,15 @@ void QueuePath::press_if_slow(bool moved) {
     waiting_since_ns_ = now;
   } else if (now - waiting_since_ns_ > kPatienceNs) {
     waiting_since_ns_ = now;
+    press();
+  }
+}
+
+// An owner that gives the ring back may be stopped after its answer, too.
+void QueuePath::press() {
+  if (closing_ && !opening_->asked_back.load(std::memory_order_relaxed)) {
+    ask_to_close(opening_, /*lends=*/true);
+  } else {
     opening_->link->hint_progress();
   }
 }

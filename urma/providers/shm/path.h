@@ -4,6 +4,7 @@
 #ifndef URMA_PROVIDERS_SHM_PATH_H_
 #define URMA_PROVIDERS_SHM_PATH_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -24,8 +25,9 @@ struct RingOpening : Question {
   RingProducer ring;
   // Valid once ended.
   std::shared_ptr<Link> link;
-  RemoteBell bell;       // of the receiver's JFC
-  uint32_t members = 0;  // of the group
+  RemoteBell bell;                      // of the receiver's JFC
+  uint32_t members = 0;                 // of the group
+  std::atomic<bool> asked_back{false};  // the owner has not said yet that it gives the ring back
 
   RingOpening(uint32_t bytes, uint32_t as) : ring(bytes, as) {}
 };
@@ -118,6 +120,7 @@ class QueuePath : public RequestPath {
   urma_cr_status_t failure(SendEntry* entry, uint8_t told);
   void fail_all(urma_cr_status_t status);
   void press_if_slow(bool moved);
+  void press();
 
   Step transfer_some(SendEntry* entry, const Grant& grant, uint64_t budget, uint64_t* moved,
                      urma_cr_status_t* status);

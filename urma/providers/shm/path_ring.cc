@@ -196,7 +196,9 @@ void QueuePath::ask_to_close(const std::shared_ptr<RingOpening>& opening, bool l
     Request request = {};
     request.type = RequestType::kCloseRing;
     request.close_ring = {opening->number, lends ? 1U : 0U};
-    opening->link->notify(request);
+    if (!lends) return opening->link->notify(request);
+    // An owner that does not answer in time is given up, and with it what is in the ring.
+    opening->link->request(request, {}, [](const Reply&, Attached&) {});
   });
 }
 

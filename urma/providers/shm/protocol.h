@@ -30,7 +30,7 @@ inline constexpr uint32_t kMachine = EM_NONE;
 #endif
 
 // The lower half counts changes of the messages and of what peers share, the upper is the machine.
-inline constexpr uint32_t kProtocolVersion = 12 | kMachine << 16;
+inline constexpr uint32_t kProtocolVersion = 13 | kMachine << 16;
 inline constexpr uint32_t number_of(uint32_t version) { return version & 0xffff; }
 inline constexpr uint32_t machine_of(uint32_t version) { return version >> 16; }
 
@@ -38,7 +38,7 @@ enum class RequestType : uint32_t {
   kHello = 1,  // the first message
   kImportSegment,
   kOpenRing,
-  kCloseRing,  // no answer
+  kCloseRing,  // no answer, unless it lends
   kAtomic,
   kProgress,     // "a message of mine waits": no answer
   kMapSegment,   // as kImportSegment; the answer comes when the owner has made its pages shareable

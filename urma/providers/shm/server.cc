@@ -153,7 +153,7 @@ bool Client::handle(const Request& request, Attached& fds) {
       open_ring(request, fds);
       break;
     case RequestType::kCloseRing:
-      close_ring(request.close_ring);
+      close_ring(request);
       break;
     case RequestType::kAtomic:
       atomic(request);
@@ -378,13 +378,15 @@ void Client::probe(const Request& request) {
   reply(with_answer(judged(transport_->judge(target), target)), request.number);
 }
 
-void Client::close_ring(const CloseRingRequest& asked) {
-  auto found = rings_.find(asked.ring);
-  if (found == rings_.end()) return;
-  const bool lends = asked.lends == 1;
-  found->second->abandon(lends);
-  if (!lends) rings_.erase(found);
-  transport_->serve_receives();
+void Client::close_ring(const Request& request) {
+  const bool lends = request.close_ring.lends == 1;
+  auto found = rings_.find(request.close_ring.ring);
+  if (found != rings_.end()) {
+    found->second->abandon(lends);
+    if (!lends) rings_.erase(found);
+    transport_->serve_receives();
+  }
+  if (lends) reply(with_answer(Answer::kAccepted), request.number);
 }
 
 bool Client::reply(Reply answer, uint32_t number, std::span<const int> fds) {

@@ -49,7 +49,7 @@ class Client : public std::enable_shared_from_this<Client> {
   void open_ring(const Request& request, Attached& fds);
   Answer accept_ring(const OpenRingRequest& asked, Attached& fds, OpenRingAnswer* given,
                      std::shared_ptr<const Wakeup>* wakeup);
-  void close_ring(const CloseRingRequest& asked);
+  void close_ring(const Request& request);
   void probe(const Request& request);
   void atomic(const Request& request);
   Answer take_staging(Attached& fds);
