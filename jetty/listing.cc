@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "jetty/listing.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "jetty/network.h"
 #include "jetty/remote.h"
 #include "segment/segment.h"
 #include "urma/base/text.h"
@@ -79,6 +81,13 @@ void QueueList::append_to(std::vector<urma_ext_queue_t>* queues, size_t most) co
     queues->push_back(entry.fixed);
     entry.report(&queues->back());
   }
+}
+
+bool QueueList::has(urma_ext_queue_kind_t kind, const urma_eid_t& eid, uint32_t id) const {
+  const MutexLock lock(mutex_);
+  return std::ranges::any_of(entries_, [&](const Entry& entry) {
+    return entry.fixed.kind == kind && entry.fixed.id == id && same_eid(entry.fixed.eid, eid);
+  });
 }
 
 void ImportList::add(uint64_t serial, const ImportedSegment* segment) {

@@ -50,6 +50,8 @@ class QueueList {
   void remove(Place place);
   // Throws Error(URMA_ENOMEM) if there would be more than `most`.
   void append_to(std::vector<urma_ext_queue_t>* queues, size_t most) const;
+  // Whether there is one of this kind, in whatever state.
+  bool has(urma_ext_queue_kind_t kind, const urma_eid_t& eid, uint32_t id) const;
 
  private:
   mutable Mutex mutex_;

@@ -22,7 +22,7 @@ const char* answer_text(Answer answer) {
     case Answer::kMalformed:
       return "the owner found the request malformed";
     case Answer::kNoSuchObject:
-      return "the owner has no such object";
+      return "the owner has no such object, or it is not READY";
     case Answer::kWrongToken:
       return "the token value is wrong";
     case Answer::kWrongMode:

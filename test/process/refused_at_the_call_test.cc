@@ -153,5 +153,29 @@ TEST_F(RefusedAtTheCallTest, AJettyMistakenForAJfrIsNamedByBothSides) {
   });
 }
 
+// Nor is a jetty taken for the JFR of the same number while it is out of use.
+TEST_F(RefusedAtTheCallTest, AQueueThatIsNotReadyIsNotMistaken) {
+  run_one([](Channel&) {
+    Endpoint endpoint;
+    ASSERT_EQ(endpoint.jetty->jetty_id.id, endpoint.jfr->jfr_id.id) << "both are the first";
+    urma_target_jetty_t* const target = import_as(endpoint, endpoint.jetty->jetty_id.id, true);
+    ASSERT_NE(target, nullptr);
+    urma_jfr_attr_t error = {};
+    error.mask = JFR_STATE;
+    error.state = URMA_JFR_STATE_ERROR;
+    ASSERT_EQ(urma_modify_jfr(endpoint.jfr, &error), URMA_SUCCESS);
+    const LogLines lines;
+    char byte = 0;
+    urma_target_seg_t* const segment = endpoint.add(&byte, 1);
+    urma_sge_t here = piece(segment, &byte, 1);
+    endpoint.post(send_request(target, &here));
+    wait_for_status(endpoint.send_jfc, URMA_CR_REM_ACCESS_ABORT_ERR);
+    EXPECT_LINE("cannot send to jetty ", "or it is not READY");
+    EXPECT_EQ(lines.count({"import it as its own kind"}), 0U) << lines.all();
+    EXPECT_EQ(urma_unimport_jetty(target), URMA_SUCCESS);
+    endpoint.close();
+  });
+}
+
 }  // namespace
 }  // namespace urma_test

@@ -241,10 +241,15 @@ Answer Client::judged(Answer answer, const ProbeTarget& target) const {
   if (answer != Answer::kNoSuchObject || target.type == URMA_JETTY_GROUP) return answer;
   const bool jfr = target.type == URMA_JFR;
   const IdKind other = jfr ? IdKind::kJetty : IdKind::kJfr;
-  transport_->with_endpoint(other, target.eid, target.id, [&](const Endpoint&) {
+  if (!transport_->with_endpoint(other, target.eid, target.id, [](const Endpoint&) {})) {
+    return answer;
+  }
+  // Or it is only not READY.
+  const auto asked = jfr ? URMA_EXT_QUEUE_JFR : URMA_EXT_QUEUE_JETTY;
+  if (!transport_->queues().has(asked, target.eid, target.id)) {
     URMA_LOG_LIMITED(WARNING, "process {} imports {} {:#x} as a {}; import it as its own kind",
                      process_->pid, jfr ? "jetty" : "JFR", target.id, target_name(target.type));
-  });
+  }
   return answer;
 }
 
