@@ -26,7 +26,7 @@ constexpr uint64_t kLongestPauseNs = 20'000'000;
 // A target that does not exist yet may come; a refused sender stays refused.
 bool may_change(Answer answer) {
   return answer == Answer::kNoSuchObject || answer == Answer::kUnreachable ||
-         answer == Answer::kNoResources;
+         answer == Answer::kNoResources || answer == Answer::kNoResourcesHere;
 }
 
 }  // namespace

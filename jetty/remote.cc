@@ -36,6 +36,8 @@ const char* answer_text(Answer answer) {
              "owner's is another";
     case Answer::kUnreachable:
       return "its owner is gone or does not answer";
+    case Answer::kNoResourcesHere:
+      return "this process lacks memory or descriptors to ask its owner";
   }
   return "unknown answer";
 }
@@ -144,6 +146,8 @@ urma_cr_status_t status_of(Answer answer) {
       return URMA_CR_ACK_TIMEOUT_ERR;
     case Answer::kNoResources:
       return URMA_CR_REM_OPERATION_ERR;
+    case Answer::kNoResourcesHere:
+      return URMA_CR_LOC_OPERATION_ERR;
     case Answer::kMalformed:
     case Answer::kMisaligned:
       return URMA_CR_REM_UNSUPPORTED_REQ_ERR;

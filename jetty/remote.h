@@ -35,7 +35,9 @@ enum class Answer : uint32_t {
   kNoAccess,
   kMisaligned,
   kOtherDevice,  // of another kind of device, which cannot connect to the asker's
-  kUnreachable,  // never sent: the peer is gone or did not answer in time
+  // Those that are never sent.
+  kUnreachable,      // the peer is gone or did not answer in time
+  kNoResourcesHere,  // this process could not ask
 };
 const char* answer_text(Answer answer);
 // The status of a request whose owner answered so.

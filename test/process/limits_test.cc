@@ -89,6 +89,11 @@ TEST_F(LimitsTest, NoAddressSpaceFailsTheMessage) {
   send_under([] { limit(RLIMIT_AS, kMiB); }, URMA_CR_LOC_OPERATION_ERR);
 }
 
+TEST_F(LimitsTest, NoDescriptorsFailTheMessage) {
+  send_under([] { limit(RLIMIT_NOFILE, static_cast<rlim_t>(open_descriptors())); },
+             URMA_CR_LOC_OPERATION_ERR);
+}
+
 TEST_F(LimitsTest, ShortFilesAtTheStart) {
   run_one([](Channel&) {
     limit(RLIMIT_FSIZE, kFileBytes);

@@ -23,12 +23,6 @@ constexpr uint64_t kConnectRetryNs = 1'000'000;
 // Answers taken before other work on the service thread gets its turn.
 constexpr int kAnswersPerTurn = 64;
 
-Reply unreachable() {
-  Reply reply = {};
-  reply.answer = Answer::kUnreachable;
-  return reply;
-}
-
 }  // namespace
 
 std::atomic<uint64_t> Link::last_serial_;
@@ -59,9 +53,15 @@ void Link::try_connect() {
   try {
     connect();
   } catch (const std::exception& error) {
-    URMA_LOG_LIMITED(ERR, "connecting to socket {}: {}", socket_name_, error.what());
-    stop();
+    fail(error.what());
   }
+}
+
+// What this process lacks is no word of the owner.
+void Link::fail(const char* what) {
+  URMA_LOG_LIMITED(ERR, "connecting to socket {}: {}", socket_name_, what);
+  ended_with_ = Answer::kNoResourcesHere;
+  stop();
 }
 
 void Link::connect() {
@@ -111,7 +111,7 @@ void Link::connected(Fd socket) {
 void Link::request(Request request, std::vector<int> fds, OnReply on_reply) {
   if (gone()) {
     Attached none;
-    on_reply(unreachable(), none);
+    on_reply(no_answer(), none);
   } else if (!ready_) {
     before_hello_.push_back({request, std::move(fds), std::move(on_reply)});
   } else {
@@ -195,17 +195,17 @@ void Link::dispatch(const Reply& reply, Attached& fds) {
 }
 
 void Link::on_hello(const Reply& reply, Attached& fds) {
-  if (reply.answer != Answer::kAccepted || fds.size() != 1) {
+  if (reply.answer != Answer::kAccepted) {
     URMA_LOG_LIMITED(ERR, "process at socket {} refused the connection: {}", socket_name_,
-                     reply.answer == Answer::kAccepted
-                         ? "no descriptor arrived with it; check RLIMIT_NOFILE"
-                         : answer_text(reply.answer));
+                     answer_text(reply.answer));
     return stop();
   }
+  if (fds.size() != 1) return fail("no descriptor arrived with the answer; raise RLIMIT_NOFILE");
   try {
     region_ = std::make_shared<const PeerRegion>(std::move(fds[0]),
                                                  (reply.hello.flags & kHasProcessBarrier) != 0);
   } catch (const Error& error) {
+    if (error.status() == URMA_ENOMEM) return fail(error.what());
     URMA_LOG_LIMITED(ERR, "process at socket {}: {}", socket_name_, error.what());
     return stop();
   }
@@ -274,9 +274,9 @@ void Link::stop() {
   auto waiting = std::exchange(waiting_, {});
   auto before = std::exchange(before_hello_, {});
   Attached none;
-  for (auto& [number, asked] : waiting) asked.on_reply(unreachable(), none);
+  for (auto& [number, asked] : waiting) asked.on_reply(no_answer(), none);
   for (Waiting& request : before) {
-    if (request.on_reply != nullptr) request.on_reply(unreachable(), none);
+    if (request.on_reply != nullptr) request.on_reply(no_answer(), none);
   }
   calls_.on_stop(self);
 }

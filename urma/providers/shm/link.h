@@ -31,7 +31,7 @@ namespace urma::shm {
 class Link : public std::enable_shared_from_this<Link> {
  public:
   // Called once, on the service thread, with the descriptors that came along. The answer is
-  // kUnreachable if the peer is gone.
+  // ended_with() if there is none.
   using OnReply = std::function<void(const Reply&, Attached&)>;
 
   struct Calls {
@@ -65,6 +65,8 @@ class Link : public std::enable_shared_from_this<Link> {
   uint64_t serial() const { return serial_; }
   // Whether it is gone because the owner is gone, or has ended the library.
   bool hung_up() const { return hung_up_; }
+  // Why a link that is gone answers nothing: kUnreachable, or kNoResourcesHere.
+  Answer ended_with() const { return ended_with_; }
   const std::shared_ptr<const PeerRegion>& region() const { return region_; }
 
   // Any thread.
@@ -106,6 +108,8 @@ class Link : public std::enable_shared_from_this<Link> {
   void write(const Request& request, std::span<const int> fds = {});
   void look_later();
   void look();
+  void fail(const char* what);
+  Reply no_answer() const { return {0, ended_with_, {}}; }
 
   const uint64_t serial_;
   Service* service_;
@@ -122,6 +126,7 @@ class Link : public std::enable_shared_from_this<Link> {
   Service::TimerId timer_ = 0;
   bool ready_ = false;
   bool hung_up_ = false;
+  Answer ended_with_ = Answer::kUnreachable;
   std::atomic<bool> gone_{false};
   PeerProcess peer_;
   uint64_t nonce_ = 0;

@@ -49,6 +49,7 @@ void ask_for_ring(Transport* transport, const std::shared_ptr<RingOpening>& open
     transport->opening_ends();
     transport->serve_senders();
   };
+  Answer unasked = Answer::kUnreachable;
   try {
     const OpenRingRequest& asked = request.open_ring;
     opening->link =
@@ -69,12 +70,14 @@ void ask_for_ring(Transport* transport, const std::shared_ptr<RingOpening>& open
       return opening->link->request(
           request, fds, [end, wakeup](const Reply& reply, Attached& with) { end(reply, with); });
     }
+    if (opening->link != nullptr) unasked = opening->link->ended_with();
   } catch (const std::exception& error) {
     URMA_LOG_LIMITED(ERR, "opening a ring to id {:#x}: {}", request.open_ring.target_id,
                      error.what());
+    unasked = Answer::kNoResourcesHere;
   }
   Attached none;
-  end(Reply{0, Answer::kUnreachable, {}}, none);
+  end(Reply{0, unasked, {}}, none);
 }
 
 }  // namespace

@@ -126,6 +126,7 @@ Request RemoteSegment::request_of(RequestType type, const Wanted& wanted) const 
 }
 
 void RemoteSegment::ask_owner(const Wanted& wanted) {
+  Answer unasked = Answer::kUnreachable;
   std::shared_ptr<Link> link;
   try {
     link = transport_->link_to(IdKind::kToken, seg.ubva.eid, seg.token_id);
@@ -139,8 +140,9 @@ void RemoteSegment::ask_owner(const Wanted& wanted) {
   } catch (const std::exception& error) {
     URMA_LOG_LIMITED(ERR, "asking for the segment of token id {:#x}: {}", seg.token_id,
                      error.what());
+    unasked = Answer::kNoResourcesHere;
   }
-  finish(nullptr, wanted, Reply{0, Answer::kUnreachable, {}});
+  finish(nullptr, wanted, Reply{0, unasked, {}});
 }
 
 void RemoteSegment::finish(std::shared_ptr<Link> link, const Wanted& wanted, const Reply& reply) {
