@@ -166,6 +166,19 @@ TEST_F(Ping, LocalEidIsChosen) {
   EXPECT_EQ(ping({"-c", "1", "-W", "0.1"}, first).status, 1);
 }
 
+// Without -I: hosts and devices whose EIDs begin alike reach each other.
+TEST_F(Ping, LocalEidIsLikeTheDestination) {
+  PingResponder both;
+  const std::string first = both.eid();
+  const std::string second = both.tool().wait_for_line("responder at (\\S+),")[1];
+  for (const std::string& local : {first, second}) {
+    std::string near = local;
+    near.back() = near.back() == '0' ? '1' : '0';
+    const ToolResult result = ping({"-c", "1", "-v", "-W", "0.1"}, near);
+    EXPECT_TRUE(has_line(result.out, "^from " + local + ", ")) << result.out;
+  }
+}
+
 TEST_F(Ping, HelpAndVersion) {
   for (const char* option : {"-h", "--help"}) {
     const ToolResult result = run_tool(ping_program(), {option});

@@ -2,8 +2,13 @@
 //
 // urma_ping: whether another EID can be reached, and the round trip time of a message.
 
+#include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <exception>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -28,12 +33,23 @@ class Library {
   ~Library() { (void)urma_uninit(); }
 };
 
-// The default place to ping from: the pinged one itself, if it is on this machine.
+// EIDs of runtime directories begin so: names, which no network knows.
+bool is_of_directory(const urma_eid_t& eid) { return std::memcmp(eid.raw, "\xfdurma", 5) == 0; }
+
+// The bits that both begin with; -1 if one cannot reach the other.
+int likeness(const urma_eid_t& a, const urma_eid_t& b) {
+  if (is_of_directory(a) != is_of_directory(b)) return -1;
+  const auto [of_a, of_b] = std::ranges::mismatch(a.raw, b.raw);
+  const auto same_bytes = static_cast<int>(of_a - std::begin(a.raw));
+  if (of_a == std::end(a.raw)) return 8 * same_bytes;
+  return 8 * same_bytes + std::countl_zero(static_cast<uint8_t>(*of_a ^ *of_b));
+}
+
+// The default place to ping from: the pinged one itself, if it is on this machine, else the first
+// one that is most like it. EIDs of a device that reaches that one begin alike.
 Place pick_place(const std::vector<Place>& places, const urma_eid_t& destination) {
-  for (const Place& place : places) {
-    if (same(place.eid, destination)) return place;
-  }
-  return places.front();
+  return *std::ranges::max_element(
+      places, {}, [&](const Place& place) { return likeness(place.eid, destination); });
 }
 
 int run(const Settings& settings) {

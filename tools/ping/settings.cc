@@ -79,7 +79,7 @@ void add_options(CLI::App* app, Texts* texts, Settings* settings) {
                   "EID to ping: IPv6, dotted IPv4 or a number, not zero")
       ->type_name("EID");
   text("-c", &texts->count, "N", "stop after N packets; default: no end");
-  text("-I", &texts->local, "EID", "local EID; default: the first that fits");
+  text("-I", &texts->local, "EID", "local EID; default: the one most like the destination");
   text("-i", &texts->interval, "SEC", "seconds between a reply and the next packet; default: 1");
   text("-s", &texts->size, "BYTES", "bytes of data, 1 to 4096; default: 4");
   text("-w", &texts->deadline, "SEC", "stop after SEC seconds; default: 0, no end");
