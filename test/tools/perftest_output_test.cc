@@ -275,6 +275,14 @@ TEST_F(PerftestOutput, AReportThatCannotBeWrittenFails) {
   EXPECT_EQ(help.status, 1);
 }
 
+// No device here delivers messages in records.
+TEST_F(PerftestOutput, AnOptionThatTheDeviceIgnoresIsNamed) {
+  const ToolResult result =
+      run_tool("/bin/sh", {"-c", loopback_command("send_lat", {"-n", "100", "-c"})});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_TRUE(has_line(result.err, "^warning: -c is ignored: ")) << result.err;
+}
+
 // Not even a run without end goes on.
 TEST_F(PerftestOutput, EndsWithItsReader) {
   const ToolResult result =

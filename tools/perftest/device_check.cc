@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -160,6 +161,10 @@ void check_device(const Config& config) {
     throw RunError("cannot query the device " + config.device);
   }
   check_against_device(config, attributes);
+  if (config.jfc_inline && attributes.dev_cap.feature.bs.jfc_inline == 0) {
+    std::fprintf(stderr, "warning: -c is ignored: %s delivers no messages in completion records\n",
+                 config.device.c_str());
+  }
 }
 
 void check_against_device(const Config& config, const urma_device_attr_t& attributes) {
