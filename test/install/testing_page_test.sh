@@ -33,7 +33,14 @@ make_project "${work}"
 
 if unshare --user --map-current-user --mount --pid --fork --net --ipc --uts true 2>/dev/null; then
   "${read_page}" "${page}" block walls >walls.sh
-  timeout 120 sh -eu walls.sh
+  setsid timeout 120 sh -eu walls.sh & walls="$!"
+  wait "${walls}"
+  for ((i = 0; i < 100; ++i)); do
+    left="$(pgrep -a -s "${walls}" || true)"
+    [[ -n "${left}" ]] || break
+    read -rt 0.1 <> <(:) || true
+  done
+  [[ -z "${left}" ]] || { echo "FAIL: the containers leave behind: ${left}"; exit 1; }
 else
   echo "SKIP: containers: this process may not create namespaces; run as root"
 fi

@@ -44,7 +44,8 @@ urma_status_t urma_init(urma_init_attr_t* conf);
 
 // Ends the library: all devices become invalid, the providers are unloaded. Delete every context
 // first; one log line names the objects that still exist. Calls on those return URMA_EINVAL, -1 or
-// NULL from then on, also after the next urma_init. urma_init may follow. Not thread-safe.
+// NULL from then on, also after the next urma_init; do not pass them to calls on new objects.
+// urma_init may follow. Not thread-safe.
 // Returns URMA_SUCCESS, also if the library was not started, or objects still exist; URMA_FAIL: a
 // provider failed to end, the rest was cleaned up.
 // Specification: Context Management.
@@ -431,8 +432,9 @@ urma_status_t urma_modify_jetty(urma_jetty_t* jetty, urma_jetty_attr_t* attr);
 // Specification: Jetty Management.
 urma_status_t urma_query_jetty(urma_jetty_t* jetty, urma_jetty_cfg_t* cfg, urma_jetty_attr_t* attr);
 
-// Ends a jetty. Completions that were not polled are dropped. Waits until every event obtained for
-// it is acknowledged, unless flag.bs.non_blocking is set.
+// Ends a jetty. Completions that were not polled are dropped, also those of receives that it has
+// taken from a shared JFR: to miss none, set it to URMA_JETTY_STATE_ERROR and poll first. Waits
+// until every event obtained for it is acknowledged, unless flag.bs.non_blocking is set.
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL or not active; URMA_ENOPERM: an RC jetty that is still
 // bound; URMA_EAGAIN: events not acknowledged; or the status of the provider. After a failure it
 // stays valid.
@@ -595,8 +597,8 @@ urma_status_t urma_active_jetty(urma_jetty_t* jetty);
 // Specification: Jetty Management.
 urma_status_t urma_get_jetty_opt(urma_jetty_t* jetty, uint64_t opt, void* buf, uint32_t len);
 
-// Takes a jetty out of use; it can be set up and activated again, or freed. Calls for the same
-// jetty must not overlap.
+// Takes a jetty out of use; it can be set up and activated again, or freed. Completions that were
+// not polled are dropped, as by urma_delete_jetty. Calls for the same jetty must not overlap.
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL or not active; or the status of the provider.
 // Specification: Jetty Management.
 urma_status_t urma_deactive_jetty(urma_jetty_t* jetty);
@@ -699,7 +701,8 @@ urma_status_t urma_free_token_id(urma_token_id_t* token_id);
 urma_target_seg_t* urma_register_seg(urma_context_t* ctx, urma_seg_cfg_t* seg_cfg);
 
 // Ends a registration: later accesses by others are refused, and those under way have ended; limits
-// are in docs/reference/security.md. Requests that still need it fail, and so do receives.
+// are in docs/reference/security.md of the source. Requests that still need it fail, and so do
+// receives.
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL; URMA_FAIL: the provider failed.
 // Specification: Segment Management.
 urma_status_t urma_unregister_seg(urma_target_seg_t* target_seg);
