@@ -36,7 +36,10 @@ int further_seals(PeerMay peer) {
 
 void* map(int fd, size_t bytes, int protection) {
   void* data = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
-  if (data == MAP_FAILED) fail_errno(URMA_ENOMEM, urma::format("mapping {} shared bytes", bytes));
+  if (data == MAP_FAILED) {
+    const int status = errno == ENOMEM ? URMA_ENOMEM : URMA_FAIL;
+    fail_errno(status, urma::format("mapping {} shared bytes", bytes));
+  }
   return data;
 }
 

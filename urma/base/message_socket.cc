@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 
 #include "urma/base/error.h"
 
@@ -33,9 +34,15 @@ sockaddr_un address_in(int dir_fd, const char* name) {
   return address;
 }
 
+// URMA_ENOMEM if this process lacks something, as errno says.
+int status_of_errno() {
+  constexpr int kLacks[] = {EMFILE, ENFILE, ENOMEM, ENOBUFS};
+  return std::ranges::find(kLacks, errno) != std::end(kLacks) ? URMA_ENOMEM : URMA_FAIL;
+}
+
 Fd new_socket() {
   Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket.valid()) fail_errno(URMA_FAIL, "making a control socket");
+  if (!socket.valid()) fail_errno(status_of_errno(), "making a control socket");
   return socket;
 }
 
@@ -56,7 +63,7 @@ Fd MessageSocket::open_peer() const {
   Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   // EPERM may also come from a seccomp filter.
   if (!process.valid() && errno != ENOSYS && errno != EPERM) {
-    fail_errno(URMA_FAIL, urma::format("opening process {}", pid));
+    fail_errno(status_of_errno(), urma::format("opening process {}", pid));
   }
   pollfd other_end = {fd(), 0, 0};
   if (::poll(&other_end, 1, 0) != 0) fail(URMA_FAIL, "process {} has gone", pid);

@@ -25,6 +25,12 @@ constexpr int kAnswersPerTurn = 64;
 
 }  // namespace
 
+Answer answer_of(const std::exception& why, Answer otherwise) {
+  const auto* error = dynamic_cast<const Error*>(&why);
+  const bool lacks = error == nullptr || error->status() == URMA_ENOMEM;
+  return lacks ? Answer::kNoResourcesHere : otherwise;
+}
+
 std::atomic<uint64_t> Link::last_serial_;
 std::atomic<uint32_t> Link::nothing_stands_[kMaxSegments];
 
@@ -53,14 +59,13 @@ void Link::try_connect() {
   try {
     connect();
   } catch (const std::exception& error) {
-    fail(error.what());
+    give_up(error);
   }
 }
 
-// What this process lacks is no word of the owner.
-void Link::fail(const char* what) {
-  URMA_LOG_LIMITED(ERR, "connecting to socket {}: {}", socket_name_, what);
-  ended_with_ = Answer::kNoResourcesHere;
+void Link::give_up(const std::exception& why) {
+  URMA_LOG_LIMITED(ERR, "connecting to socket {}: {}", socket_name_, why.what());
+  ended_with_ = answer_of(why, Answer::kUnreachable);
   stop();
 }
 
@@ -170,6 +175,7 @@ void Link::on_ready(uint32_t events) {
     Attached fds;
     switch (connection_->receive(&reply, sizeof(reply), &fds)) {
       case MessageSocket::Received::kMessage:
+        if (reply.answer >= Answer::kUnreachable) reply.answer = Answer::kMalformed;
         dispatch(reply, fds);
         break;
       case MessageSocket::Received::kNothing:
@@ -200,14 +206,12 @@ void Link::on_hello(const Reply& reply, Attached& fds) {
                      answer_text(reply.answer));
     return stop();
   }
-  if (fds.size() != 1) return fail("no descriptor arrived with the answer; raise RLIMIT_NOFILE");
   try {
+    if (fds.empty()) fail(URMA_ENOMEM, "no descriptor arrived; raise RLIMIT_NOFILE");
     region_ = std::make_shared<const PeerRegion>(std::move(fds[0]),
                                                  (reply.hello.flags & kHasProcessBarrier) != 0);
-  } catch (const Error& error) {
-    if (error.status() == URMA_ENOMEM) return fail(error.what());
-    URMA_LOG_LIMITED(ERR, "process at socket {}: {}", socket_name_, error.what());
-    return stop();
+  } catch (const std::exception& error) {
+    return give_up(error);
   }
   // Release pairs with the acquire in segment_alive().
   words_.store(static_cast<const std::atomic<uint32_t>*>(region_->memory.data()),

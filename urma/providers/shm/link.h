@@ -26,6 +26,9 @@
 
 namespace urma::shm {
 
+// kNoResourcesHere if this process lacked memory or descriptors, else `otherwise`.
+Answer answer_of(const std::exception& why, Answer otherwise);
+
 // Lives on the service thread; functions for other threads are marked. A link that is gone stays
 // gone; the next request makes a new one.
 class Link : public std::enable_shared_from_this<Link> {
@@ -65,7 +68,7 @@ class Link : public std::enable_shared_from_this<Link> {
   uint64_t serial() const { return serial_; }
   // Whether it is gone because the owner is gone, or has ended the library.
   bool hung_up() const { return hung_up_; }
-  // Why a link that is gone answers nothing: kUnreachable, or kNoResourcesHere.
+  // Why one that is gone answers nothing: kUnreachable or kNoResourcesHere.
   Answer ended_with() const { return ended_with_; }
   const std::shared_ptr<const PeerRegion>& region() const { return region_; }
 
@@ -108,7 +111,7 @@ class Link : public std::enable_shared_from_this<Link> {
   void write(const Request& request, std::span<const int> fds = {});
   void look_later();
   void look();
-  void fail(const char* what);
+  void give_up(const std::exception& why);
   Reply no_answer() const { return {0, ended_with_, {}}; }
 
   const uint64_t serial_;

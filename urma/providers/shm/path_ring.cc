@@ -21,6 +21,7 @@ constexpr uint32_t kGrowth = 4;
 
 // On the service thread: the owner has mapped the ring. Seals it, and takes the bell of the answer.
 Answer take_ring(RingOpening* opening, const OpenRingAnswer& answer, Attached& fds) {
+  Answer refused = Answer::kNoResources;
   try {
     if (!opening->ring.memory().end_mapping()) fail(URMA_FAIL, "its owner can punch holes into it");
     opening->bell = opening->link->wakeups().accept(answer.receiver_jfc, opening->link->region(),
@@ -28,12 +29,13 @@ Answer take_ring(RingOpening* opening, const OpenRingAnswer& answer, Attached& f
     return Answer::kAccepted;
   } catch (const std::exception& error) {
     URMA_LOG_LIMITED(ERR, "a ring is given back: {}", error.what());
+    refused = answer_of(error, refused);
   }
   Request request = {};
   request.type = RequestType::kCloseRing;
   request.close_ring = {opening->number, 0};
   opening->link->notify(request);
-  return Answer::kNoResources;
+  return refused;
 }
 
 // On the service thread. On any failure, the opening ends.
@@ -193,6 +195,8 @@ std::shared_ptr<RingOpening> QueuePath::request_ring(uint32_t bytes) {
 }
 
 void QueuePath::ask_to_close(const std::shared_ptr<RingOpening>& opening, bool lends) {
+  // Relaxed, as in its answer: only another question waits for that.
+  opening->asked_back.store(lends, std::memory_order_relaxed);
   sender_->transport().service().post([opening, lends] {
     // An opening in progress ends on the service thread too, so its link is set.
     if (opening->link == nullptr || opening->link->gone()) return;
@@ -201,7 +205,9 @@ void QueuePath::ask_to_close(const std::shared_ptr<RingOpening>& opening, bool l
     request.close_ring = {opening->number, lends ? 1U : 0U};
     if (!lends) return opening->link->notify(request);
     // An owner that does not answer in time is given up, and with it what is in the ring.
-    opening->link->request(request, {}, [](const Reply&, Attached&) {});
+    opening->link->request(request, {}, [opening](const Reply&, Attached&) {
+      opening->asked_back.store(false, std::memory_order_relaxed);
+    });
   });
 }
 

@@ -72,6 +72,7 @@ RemoteBell Wakeups::accept(const WakeupOffer& offer, std::shared_ptr<const PeerR
       fail(URMA_FAIL, "a peer has more than {} JFCEs; use fewer of them for more JFCs each",
            kMaxDoorbells);
     }
+    if (!fd.valid()) fail(URMA_ENOMEM, "no descriptor arrived; raise RLIMIT_NOFILE");
     doorbell = std::make_shared<const Doorbell>(std::move(fd));
     theirs_[offer.channel] = doorbell;
   }
