@@ -39,6 +39,12 @@ OwnFd make_socket() {
   return fd;
 }
 
+// Whether the call is allowed at all: without an address it ends a connection, and cannot fail.
+bool may_connect(const OwnFd& fd) {
+  const sockaddr nowhere = {AF_UNSPEC, {}};
+  return ::connect(fd.get(), &nowhere, sizeof(nowhere)) == 0;
+}
+
 }  // namespace
 
 std::shared_ptr<void> hold_name(const std::string& name) {
@@ -54,8 +60,12 @@ bool is_name_held(const std::string& name) {
   const OwnFd fd = make_socket();
   if (::connect(fd.get(), address.get(), address.length()) == 0) return true;
   if (errno == ECONNREFUSED) return false;
-  // A socket connected elsewhere holds it, or one of another security domain.
-  if (errno == EPERM || errno == EACCES) return true;
+  if (errno == EPERM || errno == EACCES) {
+    // A socket connected elsewhere holds it, or one of another security domain.
+    if (may_connect(fd)) return true;
+    fail(URMA_FAIL, "looking for the name {}: {}; allow connect() in seccomp filters", name,
+         std::strerror(errno));
+  }
   fail_errno(URMA_FAIL, urma::format("looking for the name {}", name));
 }
 
