@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // URMA_TRACE: the timeline shows when each request was posted, published and completed.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -251,6 +253,25 @@ TEST_F(TraceTest, FileIsCompleteWithoutUninit) {
     ::_exit(0);
   });
   EXPECT_EQ(requests_in(events()).size(), 1U);
+}
+
+// One that nobody reads, one that the test reads, and a device.
+TEST_F(TraceTest, LibraryStartsWithWhatIsNoFile) {
+  const std::string alone = scratch().path() + "/alone", read = scratch().path() + "/read";
+  ASSERT_EQ(::mkfifo(alone.c_str(), 0600), 0);
+  ASSERT_EQ(::mkfifo(read.c_str(), 0600), 0);
+  const int reader = ::open(read.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(reader, 0);
+  for (const std::string& path : {alone, read, std::string("/dev/null")}) {
+    ::setenv("URMA_TRACE", path.c_str(), 1);
+    Child child("child", [](Channel&) { Self self; });
+    child.expect_success();
+    EXPECT_NE(child.output().find("there is no timeline of this process"), std::string::npos)
+        << child.output();
+  }
+  char byte;
+  EXPECT_EQ(::read(reader, &byte, 1), 0) << "something was written there";
+  ::close(reader);
 }
 
 TEST_F(TraceTest, LibraryStartsWithoutItsFile) {

@@ -82,8 +82,12 @@ std::string name_in(const std::string& file) {
 
 Timeline::Timeline(const std::string& file) : pid_(::getpid()) {
   const std::string path = with_pid(file);
-  file_.reset(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (!file_.valid()) fail_errno(URMA_FAIL, "opening " + path);
+  // Does not wait for the other end if it is a pipe.
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  file_.reset(::open(path.c_str(), kFlags, 0600));
+  struct stat info;
+  if (!file_.valid() || ::fstat(file_.get(), &info) != 0) fail_errno(URMA_FAIL, "opening " + path);
+  if (!S_ISREG(info.st_mode)) fail(URMA_FAIL, "{} is not a regular file", path);
   add(R"([{"name":"process_name","ph":"M","pid":)");
   add_number(static_cast<uint64_t>(pid_));
   add(R"(,"args":{"name":")");
