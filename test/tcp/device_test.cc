@@ -147,6 +147,12 @@ TEST_F(DeviceTest, HasTheConfiguredAddresses) {
   EXPECT_TRUE(Device("none").eids().empty());
 }
 
+// It does not stand for all interfaces.
+TEST_F(DeviceTest, AnEmptyNameInAListIsRefused) {
+  for (const char* list : {",", ",wire", "wire,", "wire,,lo"})
+    EXPECT_THROW(Device{list}, Error) << list;
+}
+
 TEST_F(DeviceTest, OmitsDownInterfacesAndLinkLocalAddresses) {
   ip("link add idle type veth");
   ip("addr add 10.98.0.1/24 dev idle");

@@ -31,6 +31,7 @@ std::vector<std::string> ports_of(const std::vector<HostAddress>& addresses) {
 Device::Device(std::string_view chosen, const char* name, uint32_t first_port)
     : chosen_(chosen), name_(name), first_port_(first_port) {
   if (chosen == "none") return;
+  refuse_empty_names(chosen);
   const HostNetwork network = read_host_network();
   log_unmatched(network, chosen);
   const std::vector<HostAddress> addresses = choose_addresses(network, chosen);

@@ -28,7 +28,7 @@ class Device {
   using Changed = std::function<void(urma_async_event_type_t, uint32_t)>;
 
   // The addresses that URMA_TCP_DEVICES selects; without EIDs if it says none, or if it is empty
-  // and the host has no address. Throws Error if nothing matches it.
+  // and the host has no address. Throws Error if nothing matches it, or a name in it is empty.
   //
   // `name` is that of a device whose ports from `first_port` on are these.
   explicit Device(std::string_view chosen, const char* name = kDeviceName, uint32_t first_port = 0);

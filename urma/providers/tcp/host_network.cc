@@ -129,6 +129,16 @@ std::vector<HostAddress> choose_addresses(const HostNetwork& network, std::strin
   return chosen;
 }
 
+void refuse_empty_names(std::string_view devices) {
+  if (devices.empty()) return;
+  for_each_name(devices, [&](std::string_view name) {
+    if (name.empty()) {
+      fail(URMA_FAIL, "URMA_TCP_DEVICES={:.64}: a name between its commas is empty; leave it out",
+           devices);
+    }
+  });
+}
+
 void log_unmatched(const HostNetwork& network, std::string_view devices) {
   for_each_name(devices, [&](std::string_view name) {
     const auto matches = [&](const HostAddress& address) { return network.matches(address, name); };
