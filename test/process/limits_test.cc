@@ -18,6 +18,7 @@
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/log_lines.h"
 #include "test/process/mapping_party.h"
 #include "test/process/refusal.h"
 
@@ -149,6 +150,18 @@ TEST_F(LimitsTest, RuntimeDirectoryIsReadOnly) {
 TEST_F(LimitsTest, RuntimeDirectoryIsFull) {
   if (!may_mount_at(runtime_dir())) GTEST_SKIP() << "this user may not mount a file system";
   run_one([this](Channel&) { start_in_file_system(runtime_dir(), 0, /*full=*/true); });
+}
+
+// Sockets are reached through it.
+TEST_F(LimitsTest, NoProcAtTheStart) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer reads /proc";
+  if (!may_mount_at("/proc")) GTEST_SKIP() << "this user may not mount a file system";
+  run_one([](Channel&) {
+    const LogLines lines;
+    ASSERT_TRUE(mount_at("/proc", 0));
+    expect_no_start();
+    EXPECT_LINE("control socket", ".shm: there is no /proc/self/fd; mount /proc");
+  });
 }
 
 }  // namespace

@@ -163,6 +163,9 @@ Fd listen_at(int dir_fd, const char* name, mode_t mode) {
   const sockaddr_un address = address_in(dir_fd, name);
   ::unlinkat(dir_fd, name, 0);
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    if (errno == ENOENT && ::access("/proc/self/fd", F_OK) != 0) {
+      fail(URMA_FAIL, "binding control socket {}: there is no /proc/self/fd; mount /proc", name);
+    }
     fail_errno(URMA_FAIL, urma::format("binding control socket {}", name));
   }
   // The directory already keeps other users out; the socket's own mode is a second barrier.
