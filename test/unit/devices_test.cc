@@ -420,6 +420,24 @@ TEST_F(DevicesTest, EachBadAliasIsNamedOnce) {
   EXPECT_EQ(device_names().back(), "good");
 }
 
+// In any order, also of devices that appear later.
+TEST_F(DevicesTest, AnAliasMayNameOneBehindIt) {
+  use_foreign();
+  sysfs_device("udma0");
+  ::setenv("URMA_DEVICE_ALIAS", "a=b,b=c,c=udma0,d=e,d=udma0,e=udma0,f=g,g=udma1", 1);
+  alias_lines.clear();
+  ASSERT_EQ(urma_register_log_func(keep_alias_line), URMA_SUCCESS);
+  EXPECT_EQ(urma_init(nullptr), URMA_SUCCESS);
+  EXPECT_EQ(urma_unregister_log_func(), URMA_SUCCESS);
+  ASSERT_EQ(alias_lines.size(), 3u);
+  EXPECT_NE(alias_lines[0].find("d=e is left out: device d exists"), std::string::npos);
+  EXPECT_NE(alias_lines[1].find("f=g has no effect until there is a device g"), std::string::npos);
+  EXPECT_NE(alias_lines[2].find("g=udma1 has no effect until"), std::string::npos);
+  EXPECT_EQ(device_names(), (std::vector<std::string>{"udma0", "c", "d", "e", "b", "a"}));
+  sysfs_device("udma1");
+  EXPECT_EQ(device_names().size(), 9u);
+}
+
 // A module of this name, and none of its devices, nor a word of it.
 TEST_F(DevicesTest, TheBondedDeviceIsLoadedOnRequest) {
   use_foreign();

@@ -193,10 +193,9 @@ urma_sysfs_dev* DeviceTable::named(const std::string& name) const {
   return nullptr;
 }
 
-// Does nothing if the name is taken or the device does not exist yet.
-void DeviceTable::add_alias(const Alias& alias) {
+bool DeviceTable::add_alias(const Alias& alias) {
   auto* device = named(alias.device);
-  if (device == nullptr || named(alias.name) != nullptr) return;
+  if (device == nullptr || named(alias.name) != nullptr) return false;
   auto entry = std::make_unique<urma_sysfs_dev>();
   entry->base = device->base == nullptr ? device : device->base;
   entry->device = entry->base->device;
@@ -209,6 +208,7 @@ void DeviceTable::add_alias(const Alias& alias) {
     entry->device.ops = &entry->aggregated_ops;
   }
   devices_.push_back(std::move(entry));
+  return true;
 }
 
 void DeviceTable::set_aliases(std::vector<Alias> aliases) {
@@ -220,8 +220,15 @@ void DeviceTable::set_aliases(std::vector<Alias> aliases) {
 
 void DeviceTable::add_aliases(std::vector<Alias> aliases, std::vector<std::string>* complaints) {
   const MutexLock lock(mutex_);
-  aliases_ = std::move(aliases);
-  std::erase_if(aliases_, [&](const Alias& alias) URMA_REQUIRES(mutex_) {
+  aliases_.clear();
+  // An alias may name one behind it.
+  const auto made = [&](const Alias& alias) URMA_REQUIRES(mutex_) {
+    if (!add_alias(alias)) return false;
+    aliases_.push_back(alias);
+    return true;
+  };
+  while (std::erase_if(aliases, made) != 0) continue;
+  for (const Alias& alias : aliases) {
     const bool taken = named(alias.name) != nullptr;
     if (alias.setting == nullptr) {
       // The default alias: no log line.
@@ -229,15 +236,14 @@ void DeviceTable::add_aliases(std::vector<Alias> aliases, std::vector<std::strin
       complaints->push_back(
           urma::format("{}: {}={} is left out: device {} exists; choose another name",
                        alias.setting, alias.name, alias.device, alias.name));
-    } else if (named(alias.device) == nullptr) {
+    } else {
       complaints->push_back(
           urma::format("{}: {}={} has no effect until there is a device {}; see "
                        "urma_get_device_list for the names",
                        alias.setting, alias.name, alias.device, alias.device));
     }
-    if (!taken) add_alias(alias);
-    return taken;
-  });
+    if (!taken) aliases_.push_back(alias);
+  }
 }
 
 urma_provider_ops_t* DeviceTable::match(const SysfsDevice& device) const {
@@ -277,7 +283,8 @@ void DeviceTable::look_again(std::vector<std::string>* complaints) {
     device.path.copy(entry->device.path, URMA_MAX_PATH - 1);
     entry->eids = read_sysfs_eids(device.path, attr.dev_cap.max_eid_cnt);
   }
-  for (const auto& alias : aliases_) add_alias(alias);
+  const auto made = [&](const Alias& alias) URMA_REQUIRES(mutex_) { return add_alias(alias); };
+  while (std::any_of(aliases_.begin(), aliases_.end(), made)) continue;
   for (auto& entry : devices_) {
     if (entry->base == nullptr) continue;
     const bool shown = !has_device(entry->device.name);

@@ -134,7 +134,8 @@ class DeviceTable final : public Registry {
   // The setting that asks for an alias of this name; NULL: none does.
   const char* asking_for(const std::string& name) const URMA_REQUIRES(mutex_);
   urma_sysfs_dev* named(const std::string& name) const URMA_REQUIRES(mutex_);
-  void add_alias(const Alias& alias) URMA_REQUIRES(mutex_);
+  // False if the name is taken or the device does not exist yet.
+  bool add_alias(const Alias& alias) URMA_REQUIRES(mutex_);
   void add_aliases(std::vector<Alias> aliases, std::vector<std::string>* complaints);
   urma_provider_ops_t* match(const SysfsDevice& device) const URMA_REQUIRES(mutex_);
   urma_sysfs_dev* add(urma_provider_ops_t* ops, const std::string& name, urma_transport_type_t type,
