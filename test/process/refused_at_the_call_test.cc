@@ -68,6 +68,26 @@ TEST_F(RefusedAtTheCallTest, ReadOnlyMemoryWithARightToWrite) {
   });
 }
 
+// That is not read-only.
+TEST_F(RefusedAtTheCallTest, AGuardPageWithARightToWrite) {
+  if (!areas_are_known()) GTEST_SKIP() << "the kernel is older than 6.11";
+  run_one([](Channel&) {
+    OwnedEndpoint endpoint;
+    const LogLines lines;
+    auto* const memory = static_cast<char*>(
+        ::mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_EQ(::mprotect(memory + kPage, kPage, PROT_NONE), 0);
+    urma_seg_cfg_t cfg = {};
+    cfg.va = reinterpret_cast<uint64_t>(memory);
+    cfg.len = 2 * kPage;
+    cfg.flag.bs.access = (URMA_ACCESS_READ | URMA_ACCESS_WRITE) & 0x3f;
+    EXPECT_EQ(urma_register_seg(endpoint.ctx, &cfg), nullptr);
+    EXPECT_EQ(errno, EINVAL);
+    EXPECT_LINE("register_seg: memory at", "cannot be accessed", "guard pages");
+    EXPECT_EQ(LogLines::count({"read-only"}), 0u) << LogLines::all();
+  });
+}
+
 TEST_F(RefusedAtTheCallTest, AListNamesItsActualLimit) {
   run_one([](Channel&) {
     OwnedEndpoint endpoint(Config{.max_sge = 2});

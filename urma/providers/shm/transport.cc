@@ -194,6 +194,12 @@ void Transport::require_writable(const Segment& segment) {
   for (uint64_t va = segment.base; va < end;) {
     const std::optional<Vma> area = map.usable() ? map.query(va) : std::nullopt;
     if (!area.has_value()) return;
+    if ((area->protection & (PROT_READ | PROT_WRITE)) == 0) {
+      fail(URMA_EINVAL,
+           "register_seg: memory at {:#x} cannot be accessed, and access {:#x} lets peers write to "
+           "it; leave guard pages out, or make it writable",
+           std::max(va, area->start), segment.access);
+    }
     if ((area->protection & PROT_WRITE) == 0) {
       fail(URMA_EINVAL,
            "register_seg: memory at {:#x} is read-only, and access {:#x} lets peers write to it; "
