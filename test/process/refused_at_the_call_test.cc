@@ -15,6 +15,7 @@
 #include "test/process/harness.h"
 #include "test/process/log_lines.h"
 #include "test/process/owned.h"
+#include "urma_ext.h"
 
 namespace urma_test {
 namespace {
@@ -85,6 +86,21 @@ TEST_F(RefusedAtTheCallTest, AGuardPageWithARightToWrite) {
     EXPECT_EQ(errno, EINVAL);
     EXPECT_LINE("register_seg: memory at", "cannot be accessed", "guard pages");
     EXPECT_EQ(LogLines::count({"read-only"}), 0u) << LogLines::all();
+  });
+}
+
+// By its own name, though it is the call for segments in disguise.
+TEST_F(RefusedAtTheCallTest, NullIsNamedByTheCallThatGotIt) {
+  run_one([](Channel&) {
+    OwnedEndpoint endpoint;
+    const LogLines lines;
+    EXPECT_EQ(urma_ext_close_memory_handle(nullptr), URMA_EINVAL);
+    EXPECT_LINE("urma_ext_close_memory_handle: the handle is NULL");
+    EXPECT_EQ(urma_ext_close_signal_handle(nullptr), URMA_EINVAL);
+    EXPECT_LINE("urma_ext_close_signal_handle: the handle is NULL");
+    EXPECT_EQ(urma_ext_query_rdma_interface(nullptr), -EINVAL);
+    EXPECT_LINE("urma_ext_query_rdma_interface: rdma is NULL; it is required");
+    EXPECT_EQ(LogLines::count({"NULL"}), 3u) << LogLines::all();
   });
 }
 

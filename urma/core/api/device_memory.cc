@@ -58,6 +58,11 @@ urma_target_seg_t* import_handle(urma_context_t* ctx, const Handle& handle, uint
   return urma_import_seg(ctx, &described, &token, 0, flag);
 }
 
+// Ends the import of the segment of a handle.
+urma_status_t close_handle(const char* call, urma_target_seg_t* attached) {
+  return end_child<&urma_ops_t::unimport_seg, Living::kImportedSegment>(call, attached);
+}
+
 }  // namespace
 
 URMA_EXPORT void* urma_ext_alloc_device(urma_context_t* ctx, urma_ext_pool_t pool, uint64_t bytes) {
@@ -145,7 +150,7 @@ URMA_EXPORT urma_status_t urma_ext_attach_memory_handle(urma_context_t* ctx,
 }
 
 URMA_EXPORT urma_status_t urma_ext_close_memory_handle(urma_target_seg_t* attached) {
-  return urma_unimport_seg(attached);
+  return close_handle(__func__, attached);
 }
 
 URMA_EXPORT urma_status_t urma_ext_create_signal_handle(urma_context_t* ctx, uint64_t signal,
@@ -203,11 +208,11 @@ URMA_EXPORT urma_status_t urma_ext_attach_signal_handle(urma_context_t* ctx,
 }
 
 URMA_EXPORT urma_status_t urma_ext_close_signal_handle(urma_target_seg_t* attached) {
-  return urma_unimport_seg(attached);
+  return close_handle(__func__, attached);
 }
 
 URMA_EXPORT int urma_ext_query_rdma_interface(const urma_ext_rdma_interface_t** rdma) {
-  if (rdma == nullptr) return -EINVAL;
+  if (!given(__func__, "rdma", rdma)) return -EINVAL;
   if (!in_use()) report_not_started(__func__);
   *rdma = device_table().rdma_interface();
   return *rdma == nullptr ? -ENODEV : 0;
