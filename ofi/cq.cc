@@ -188,7 +188,7 @@ ssize_t Cq::take(void* buffer, size_t count, fi_addr_t* sources) {
 
 ssize_t Cq::take_driven(void* buffer, size_t count, fi_addr_t* sources) {
   std::lock_guard lock(domain_->lock());
-  if (completions_.empty())
+  if (completions_.empty() || count == 0)
     for (Driven* endpoint : driven_) endpoint->progress();
   return completions_.take(static_cast<char*>(buffer), count, entry_size_, sources);
 }

@@ -662,6 +662,25 @@ TEST_F(RdmTest, CountsMessages) {
   for (fid_cntr* cntr : counters) EXPECT_EQ(fi_close(&cntr->fid), 0);
 }
 
+// fi_cq(3): a count of 0 drives progress.
+TEST_F(RdmTest, ReadingNothingMakesProgress) {
+  const std::vector<char> sent = pattern(100000, 9);
+  std::vector<char> received(sent.size());
+  tsend({'1'}, 1);
+  EXPECT_EQ(at_a().entry.err, 0);
+  // Complete at once, and left unread.
+  tsend({'2'}, 2);
+  tsend(sent, kTag);
+  trecv(received, kTag, 0, &received);
+  EXPECT_TRUE(until([&] {
+    EXPECT_EQ(fi_cq_read(a_.cq, nullptr, 0), -FI_EAGAIN);
+    b_.poll();
+    return !b_.done.empty();
+  }));
+  EXPECT_EQ(received, sent);
+  for (int i = 0; i < 2; i++) EXPECT_EQ(at_a().entry.err, 0);
+}
+
 TEST_F(RdmTest, NothingSentIsLostByClosing) {
   const std::vector<char> bytes = pattern(5000, 1);
   for (int i = 0; i < 40; i++) ASSERT_EQ(fi_tinject(a_.ep, bytes.data(), i * 100, to_b_, i), 0);
