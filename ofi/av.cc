@@ -39,6 +39,11 @@ class Reader {
   bool pointers_;
 };
 
+// Where FI_SYNC_ERR wants a status for each address; NULL without it.
+int* statuses_of(uint64_t flags, void* context) {
+  return (flags & FI_SYNC_ERR) != 0 ? static_cast<int*>(context) : nullptr;
+}
+
 }  // namespace
 
 fi_ops Av::fid_ops_ = {sizeof(fi_ops), Av::close, Av::bind, refuse, refuse, refuse, refuse};
@@ -95,8 +100,9 @@ fi_addr_t Av::add(const Address& address) {
   return number;
 }
 
-int Av::insert(fid_av* av, const void* addresses, size_t count, fi_addr_t* numbers, uint64_t,
-               void*) {
+int Av::insert(fid_av* av, const void* addresses, size_t count, fi_addr_t* numbers, uint64_t flags,
+               void* context) {
+  int* statuses = statuses_of(flags, context);
   std::lock_guard lock(of(av)->domain_->lock());
   Reader reader(of(av)->domain_->address_format(), addresses);
   int inserted = 0;
@@ -106,19 +112,21 @@ int Av::insert(fid_av* av, const void* addresses, size_t count, fi_addr_t* numbe
     if (!good) URMA_FI_WARN(FI_LOG_AV, "address %zu of %zu is not a URMA address\n", i, count);
     const fi_addr_t number = good ? of(av)->add(address) : FI_ADDR_NOTAVAIL;
     if (numbers != nullptr) numbers[i] = number;
+    if (statuses != nullptr) statuses[i] = good ? 0 : FI_EINVAL;
     inserted += good;
   }
   return inserted;
 }
 
 int Av::insert_service(fid_av* av, const char* node, const char* service, fi_addr_t* number,
-                       uint64_t, void*) {
+                       uint64_t flags, void* context) {
   Address address;
   const bool good = node != nullptr && parse(node, &address) &&
                     (service == nullptr || parse_service(service, &address.id)) && address.id != 0;
   std::lock_guard lock(of(av)->domain_->lock());
   const fi_addr_t given = good ? of(av)->add(address) : FI_ADDR_NOTAVAIL;
   if (number != nullptr) *number = given;
+  if (int* status = statuses_of(flags, context)) *status = good ? 0 : FI_EINVAL;
   return good ? 1 : -FI_EINVAL;
 }
 

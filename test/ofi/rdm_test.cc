@@ -463,6 +463,26 @@ TEST_F(RdmTest, KnowsItsAddresses) {
   EXPECT_EQ(fi_close(&a_.av->fid), -FI_EBUSY);
 }
 
+TEST_F(RdmTest, TellsWhichAddressesAreBad) {
+  sockaddr_in6 names[3] = {b_.name(), b_.name(), b_.name()};
+  names[1].sin6_family = AF_INET;
+  fi_addr_t numbers[3] = {};
+  int errors[3] = {-77, -77, -77};
+  EXPECT_EQ(fi_av_insert(a_.av, names, 3, numbers, FI_SYNC_ERR, errors), 2);
+  EXPECT_EQ(errors[0], 0);
+  EXPECT_EQ(errors[1], FI_EINVAL);
+  EXPECT_EQ(errors[2], 0);
+  EXPECT_EQ(numbers[1], FI_ADDR_NOTAVAIL);
+  ASSERT_EQ(fi_inject(a_.ep, "", 0, numbers[2]), 0);
+  let_arrive();
+  EXPECT_EQ(fi_av_insert(a_.av, names, 3, nullptr, FI_SYNC_ERR, nullptr), 2);
+  EXPECT_EQ(fi_av_insertsvc(a_.av, "urma://::1/x", nullptr, nullptr, FI_SYNC_ERR, errors),
+            -FI_EINVAL);
+  EXPECT_EQ(errors[0], FI_EINVAL);
+  EXPECT_EQ(fi_av_insertsvc(a_.av, "urma://::1/7", nullptr, nullptr, FI_SYNC_ERR, errors), 1);
+  EXPECT_EQ(errors[0], 0);
+}
+
 TEST_F(RdmTest, TakesAddressesAsText) {
   Node c(0, FI_WAIT_NONE, FI_ADDR_STR);
   c.enable();
