@@ -4,9 +4,11 @@
 
 #include <rdma/fabric.h>
 #include <rdma/fi_errno.h>
+#include <sched.h>
 
 #include <algorithm>
 
+#include "ofi/deadline.h"
 #include "ofi/log.h"
 
 namespace urma_fi {
@@ -19,6 +21,18 @@ constexpr int kBatch = 16;
 // Some seconds. A peer that stops receiving must not block messages to others.
 constexpr uint8_t kRnrRetry = 6;
 constexpr size_t kMaxWaiting = 4096;
+constexpr int kFlushMs = 1000;
+
+// Of a port that closes: whoever still comes is told that nobody is here.
+class LastAnswers final : public CmSink {
+ public:
+  void on_message(CmPort& port, const Address& from, const CmMessage& message) override {
+    if (message.kind == CmKind::kRequest)
+      port.send(from, make_message(CmKind::kReject, message.from, 0, 0, nullptr, 0));
+    if (message.kind == CmKind::kAccept) port.send(from, make_shutdown(message.from, 0));
+  }
+  void on_undelivered(const CmMessage&, int, int) override {}
+};
 
 }  // namespace
 
@@ -78,7 +92,19 @@ bool CmPort::make_queues(uint32_t id) {
   return jetty_ != nullptr;
 }
 
+// What was sent may still be under way, or wait for a slot.
+void CmPort::flush() {
+  const Deadline deadline(kFlushMs);
+  LastAnswers answers;
+  poll(answers);
+  while (!(peers_.empty() && waiting_.empty()) && !deadline.is_over()) {
+    sched_yield();
+    poll(answers);
+  }
+}
+
 CmPort::~CmPort() {
+  if (jetty_ != nullptr) flush();
   if (jetty_ != nullptr) urma_delete_jetty(jetty_);
   for (const auto& [name, peer] : peers_) urma_unimport_jetty(peer.target);
   if (receives_ != nullptr) urma_delete_jfr(receives_);

@@ -35,6 +35,7 @@ class CmPort {
  public:
   // With id 0 the device chooses one. NULL and *error negative on failure.
   static std::unique_ptr<CmPort> open(std::shared_ptr<Device> device, uint32_t id, int* error);
+  // Waits up to a second for what was sent to leave.
   ~CmPort();
   CmPort(const CmPort&) = delete;
   CmPort& operator=(const CmPort&) = delete;
@@ -70,6 +71,7 @@ class CmPort {
   int post(const Address& to, const CmMessage& message);
   int post_to(Peer* peer, const CmMessage& message);
   void send_waiting(CmSink& sink);
+  void flush();
   void take_sent(CmSink& sink, const urma_cr_t& record);
   void take_received(CmSink& sink, const urma_cr_t& record);
 

@@ -102,6 +102,7 @@ int Eq::listen(Passive* passive, std::unique_ptr<CmPort> port) {
 }
 
 void Eq::stop(Passive* passive) {
+  std::unique_ptr<CmPort> port;  // waits for its messages once the mutex is free
   std::lock_guard lock(mutex_);
   const auto found = std::find_if(listening_.begin(), listening_.end(),
                                   [&](const Listening& one) { return one.passive == passive; });
@@ -118,7 +119,8 @@ void Eq::stop(Passive* passive) {
     }
     return true;
   });
-  unwatch(found->port->fd());
+  port = std::move(found->port);
+  unwatch(port->fd());
   listening_.erase(found);
 }
 

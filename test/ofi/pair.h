@@ -17,6 +17,7 @@
 #include <rdma/providers/fi_prov.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -42,6 +43,12 @@ inline bool until(const std::function<bool()>& done) {
   return true;
 }
 
+// The device that URMA_DEVICE names, or the default.
+inline const char* device_name() {
+  const char* name = std::getenv("URMA_DEVICE");
+  return name == nullptr ? "urma_shm0" : name;
+}
+
 // Hints for everything that the provider supports.
 inline fi_info* all_hints() {
   fi_info* hints = fi_dupinfo(nullptr);
@@ -65,7 +72,7 @@ class FabricTest : public ProcessTest {
   void SetUp() override {
     hints_ = all_hints();
     hints_->caps = caps_;
-    hints_->domain_attr->name = strdup("urma_shm0");
+    hints_->domain_attr->name = strdup(device_name());
     ASSERT_EQ(provider().getinfo(kVersion, nullptr, nullptr, 0, hints_, &info_), 0);
     ASSERT_EQ(provider().fabric(info_->fabric_attr, &fabric_, nullptr), 0);
     ASSERT_EQ(fi_domain(fabric_, info_, &domain_, nullptr), 0);
