@@ -150,9 +150,14 @@ void CmPort::release(Peer* peer) {
 
 int CmPort::send(const Address& to, const CmMessage& message) {
   const int error = waiting_.empty() ? post(to, message) : -FI_EAGAIN;
-  if (error != -FI_EAGAIN || waiting_.size() == kMaxWaiting) return error;
-  waiting_.emplace_back(to, message);
-  return 0;
+  if (error == -FI_EAGAIN && waiting_.size() < kMaxWaiting) {
+    waiting_.emplace_back(to, message);
+    return 0;
+  }
+  if (error != 0)
+    URMA_FI_WARN(FI_LOG_EP_CTRL, "no connection message to %s: %s\n", to_text(to).c_str(),
+                 fi_strerror(-error));
+  return error;
 }
 
 void CmPort::send_waiting(CmSink& sink) {

@@ -39,7 +39,7 @@ int Endpoint::open(fid_domain* domain, fi_info* info, fid_ep** ep, void* context
   made->device_ = made->domain_->device();
   made->info_ = fi_dupinfo(info);
   if (made->info_ == nullptr) return -FI_ENOMEM;
-  if (request_of(info->handle) != nullptr) made->request_ = info->handle;
+  made->request_ = find_request(info->handle);
   made->domain_->users.take();
   *ep = made.release();
   return 0;
@@ -49,6 +49,7 @@ Endpoint::~Endpoint() { fi_freeinfo(info_); }
 
 int Endpoint::close(fid_t head) {
   Endpoint* endpoint = object_of<Endpoint, fid_ep>(head);
+  endpoint->turn_away();
   if (endpoint->number != 0) {
     endpoint->say_goodbye();
     // A destroyed queue drops its records, but its peer was told that its messages had arrived.
@@ -179,6 +180,7 @@ int Endpoint::enable() {
     drop_queues();
     sends_.clear();
     receives_.clear();
+    may_turn_away_ = false;
     return error;
   }
   number = given;

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 
 #include "ofi/atomics.h"
@@ -92,6 +93,9 @@ class Endpoint final : public fid_ep, public JettyOwner, private BoundQueues {
   // endpoint_cm.cc: connecting
   static int connect(fid_ep* ep, const void* address, const void* data, size_t size);
   static int accept(fid_ep* ep, const void* data, size_t size);
+  int answer(const void* data, size_t size);
+  bool request_stands() const;
+  void turn_away();
   static int shutdown(fid_ep* ep, uint64_t flags);
   static int get_name(fid_t fid, void* address, size_t* size);
   static int get_peer(fid_ep* ep, void* address, size_t* size);
@@ -182,7 +186,8 @@ class Endpoint final : public fid_ep, public JettyOwner, private BoundQueues {
   Domain* domain_;
   std::shared_ptr<Device> device_;
   fi_info* info_ = nullptr;
-  fid_t request_ = nullptr;  // the connection request to answer
+  std::optional<Request> request_;  // to answer, if it still stands
+  bool may_turn_away_ = true;       // after a failed call the caller answers it
   Eq* eq_ = nullptr;
   Counters counters_;
   urma_jfr_t* jfr_ = nullptr;

@@ -70,27 +70,49 @@ int Endpoint::connect(fid_ep* ep, const void* address, const void* data, size_t 
 
 int Endpoint::accept(fid_ep* ep, const void* data, size_t size) {
   Endpoint* self = of(ep);
-  if (self->request_ == nullptr || size > kCmDataSize) return -FI_EINVAL;
-  const int error = self->enable();
-  if (error != 0) return error;
-  std::lock_guard lock(self->eq_->mutex());
-  if (self->state != State::kIdle) return -FI_EOPBADSTATE;
-  const Request& request = *request_of(self->request_);
-  self->peer = request.from;
-  self->peer_number = request.number;
-  int failed = self->join(request.jetty);
-  if (failed != 0) return failed;
-  const CmMessage yes = make_message(CmKind::kAccept, request.number, self->number,
-                                     self->jetty_->jetty_id.id, data, size);
-  failed = self->eq_->send(self->device(), request.from, yes);
-  if (failed != 0) {
-    // The caller still has the request, and may reject it.
-    self->part();
-    return failed;
+  if (!self->request_stands() || size > kCmDataSize) return -FI_EINVAL;
+  const int error = self->answer(data, size);
+  if (error != 0) {
+    self->may_turn_away_ = false;
+    return error;
   }
-  self->state = State::kAccepting;
-  delete_request(std::exchange(self->request_, nullptr));
+  end_request(self->request_->handle);
   return 0;
+}
+
+int Endpoint::answer(const void* data, size_t size) {
+  int error = enable();
+  if (error != 0) return error;
+  std::lock_guard lock(eq_->mutex());
+  if (state != State::kIdle) return -FI_EOPBADSTATE;
+  peer = request_->from;
+  peer_number = request_->number;
+  if ((error = join(request_->jetty)) != 0) return error;
+  const CmMessage yes =
+      make_message(CmKind::kAccept, peer_number, number, jetty_->jetty_id.id, data, size);
+  if ((error = eq_->send(device(), peer, yes)) != 0) {
+    part();
+    return error;
+  }
+  state = State::kAccepting;
+  return 0;
+}
+
+// Another request may have its handle by now.
+bool Endpoint::request_stands() const {
+  if (!request_.has_value()) return false;
+  const std::optional<Request> found = find_request(request_->handle);
+  return found.has_value() && found->number == request_->number;
+}
+
+// Rejects the request that the endpoint was made for, and that nobody has answered.
+void Endpoint::turn_away() {
+  if (!may_turn_away_ || !request_stands()) return;
+  end_request(request_->handle);
+  int error = 0;
+  const std::unique_ptr<CmPort> port = CmPort::open(device_, 0, &error);
+  if (port == nullptr) return;
+  port->send(request_->from, make_message(CmKind::kReject, request_->number, 0, 0, nullptr, 0));
 }
 
 int Endpoint::shutdown(fid_ep* ep, uint64_t) {

@@ -62,7 +62,7 @@ int Eq::make(const fi_eq_attr& attr) {
 
 Eq::~Eq() {
   for (Event& event : events_) {
-    if (event.info != nullptr) delete_request(event.info->handle);
+    if (event.info != nullptr) end_request(event.info->handle);
     fi_freeinfo(event.info);
   }
   if (timer_ >= 0) ::close(timer_);
@@ -112,9 +112,9 @@ void Eq::stop(Passive* passive) {
   std::erase_if(events_, [&](Event& event) {
     if (event.fid != &passive->fid) return false;
     if (event.info != nullptr) {
-      const Request* request = request_of(event.info->handle);
-      turn_away(*found->port, request->from, request->number);
-      delete_request(event.info->handle);
+      const std::optional<Request> request = find_request(event.info->handle);
+      if (request.has_value()) turn_away(*found->port, request->from, request->number);
+      end_request(event.info->handle);
       fi_freeinfo(event.info);
     }
     return true;
@@ -153,11 +153,7 @@ void Eq::forget(Endpoint* endpoint) {
 }
 
 int Eq::send(const Device* device, const Address& to, const CmMessage& message) {
-  const int error = port_of(device)->send(to, message);
-  if (error != 0)
-    URMA_FI_WARN(FI_LOG_EP_CTRL, "no connection message to %s: %s\n", to_text(to).c_str(),
-                 fi_strerror(-error));
-  return error;
+  return port_of(device)->send(to, message);
 }
 
 void Eq::expect_answer(Endpoint* endpoint) {

@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <new>
+#include <mutex>
+#include <unordered_map>
 
 #include "ofi/eq.h"
 #include "ofi/fabric.h"
@@ -13,6 +14,28 @@
 #include "ofi/log.h"
 
 namespace urma_fi {
+namespace {
+
+struct Standing {
+  fid head;
+  Request request;
+};
+
+// By their handles: callers may still have those of answered requests.
+std::mutex requests_mutex;
+std::unordered_map<fid_t, std::unique_ptr<Standing>> requests;
+
+fid_t add_request(const Address& from, const CmMessage& message) {
+  auto made = std::make_unique<Standing>();
+  const fid_t handle = &made->head;
+  made->head.fclass = FI_CLASS_CONNREQ;
+  made->request = {handle, from, message.from, message.jetty};
+  std::lock_guard lock(requests_mutex);
+  requests[handle] = std::move(made);
+  return handle;
+}
+
+}  // namespace
 
 fi_ops Passive::fid_ops_ = {sizeof(fi_ops), Passive::close, Passive::bind, Passive::control,
                             refuse,         refuse,         refuse};
@@ -29,12 +52,16 @@ fi_ops_cm Passive::cm_ops_ = {sizeof(fi_ops_cm),
                               refuse,
                               refuse};
 
-Request* request_of(fid_t handle) {
-  const bool is_request = handle != nullptr && handle->fclass == FI_CLASS_CONNREQ;
-  return is_request ? reinterpret_cast<Request*>(handle) : nullptr;
+std::optional<Request> find_request(fid_t handle) {
+  std::lock_guard lock(requests_mutex);
+  const auto found = requests.find(handle);
+  return found == requests.end() ? std::nullopt : std::optional(found->second->request);
 }
 
-void delete_request(fid_t handle) { delete request_of(handle); }
+void end_request(fid_t handle) {
+  std::lock_guard lock(requests_mutex);
+  requests.erase(handle);
+}
 
 int give_address(uint32_t format, const Address& address, void* room, size_t* size) {
   const std::vector<char> bytes = encode(format, address);
@@ -111,11 +138,11 @@ int Passive::listen(fid_pep* pep) {
 
 int Passive::reject(fid_pep* pep, fid_t handle, const void* data, size_t size) {
   auto* passive = static_cast<Passive*>(pep);
-  Request* request = request_of(handle);
-  if (request == nullptr || size > kCmDataSize || passive->eq_ == nullptr) return -FI_EINVAL;
+  const std::optional<Request> request = find_request(handle);
+  if (!request.has_value() || size > kCmDataSize || passive->eq_ == nullptr) return -FI_EINVAL;
   const CmMessage no = make_message(CmKind::kReject, request->number, 0, 0, data, size);
   const int error = passive->eq_->reject(passive, request->from, no);
-  if (error == 0) delete_request(handle);
+  if (error == 0) end_request(handle);
   return error;
 }
 
@@ -144,9 +171,7 @@ fi_info* Passive::request_info(const Address& from, const CmMessage& message) co
   if (info == nullptr) return nullptr;
   set_address(&info->src_addr, &info->src_addrlen, info->addr_format, address_);
   set_address(&info->dest_addr, &info->dest_addrlen, info->addr_format, from);
-  auto* request =
-      new Request{{FI_CLASS_CONNREQ, nullptr, nullptr}, from, message.from, message.jetty};
-  info->handle = &request->head;
+  info->handle = add_request(from, message);
   return info;
 }
 

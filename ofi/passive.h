@@ -9,6 +9,7 @@
 #include <rdma/fi_endpoint.h>
 
 #include <memory>
+#include <optional>
 
 #include "ofi/cm_message.h"
 #include "ofi/device.h"
@@ -19,24 +20,24 @@ namespace urma_fi {
 class Eq;
 class Fabric;
 
-// What fi_info.handle of an FI_CONNREQ event points to.
+// A request for a connection, which stands until it is answered.
 struct Request {
-  fid head;
+  fid_t handle;  // fi_info.handle of its FI_CONNREQ event
   Address from;
   uint64_t number;  // of the endpoint that asks
   uint32_t jetty;
 };
 
-// The request of `handle`, NULL if it is not one.
-Request* request_of(fid_t handle);
-void delete_request(fid_t handle);
+// The request of `handle`, if that is one and it still stands.
+std::optional<Request> find_request(fid_t handle);
+void end_request(fid_t handle);
 
 class Passive final : public fid_pep {
  public:
   static int open(fid_fabric* fabric, fi_info* info, fid_pep** pep, void* context);
   ~Passive();
 
-  // The fi_info for the endpoint that is to answer `message`, with a Request as its handle. NULL:
+  // The fi_info for the endpoint that is to answer `message`, with the handle of a Request. NULL:
   // out of memory.
   fi_info* request_info(const Address& from, const CmMessage& message) const;
 

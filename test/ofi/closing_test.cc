@@ -119,6 +119,23 @@ TEST_F(ClosingTest, WaitingRequestsAreRejected) {
       }));
 }
 
+TEST_F(ClosingTest, AnEndpointThatDoesNotAcceptRejects) {
+  const auto ask_once = [this](Channel&, const sockaddr_in6& address) {
+    ask(address, 1);
+    std::string data;
+    EXPECT_EQ(next_failure(eq_, &data).err, FI_ECONNREFUSED);
+  };
+  run(asker(ask_once), listener([this](fid_pep* pep) {
+        fi_info* request = next_request();
+        fid_ep* ep = nullptr;
+        ASSERT_EQ(fi_endpoint(domain_, request, &ep, nullptr), 0);
+        EXPECT_EQ(fi_close(&ep->fid), 0);
+        EXPECT_EQ(fi_reject(pep, request->handle, nullptr, 0), -FI_EINVAL);
+        fi_freeinfo(request);
+        EXPECT_EQ(fi_close(&pep->fid), 0);
+      }));
+}
+
 // More messages than a queue sends at once.
 TEST_F(ClosingTest, EveryPeerIsToldOfTheEnd) {
   constexpr int kConnections = 150;

@@ -214,6 +214,28 @@ TEST_F(InfoTest, IsRejectedWithData) {
   EXPECT_EQ(fi_close(&pep->fid), 0);
 }
 
+TEST_F(InfoTest, ARequestIsAnsweredOnce) {
+  fid_pep* pep = listen_at(info_);
+  fid_cq* cq = open_cq();
+  fid_ep* ep = open_ep(info_, cq);
+  const sockaddr_in6 address = address_of(pep);
+  ASSERT_EQ(fi_connect(ep, &address, nullptr, 0), 0);
+  CmEvent request = next_event(eq_);
+  ASSERT_EQ(request.type, static_cast<uint32_t>(FI_CONNREQ));
+  fid_ep* answering = open_ep(request.info, cq);
+  EXPECT_EQ(fi_reject(pep, request.info->handle, "no", 2), 0);
+  EXPECT_EQ(fi_reject(pep, request.info->handle, "no", 2), -FI_EINVAL);
+  EXPECT_EQ(fi_accept(answering, nullptr, 0), -FI_EINVAL);
+  EXPECT_EQ(fi_close(&answering->fid), 0);
+  fi_freeinfo(request.info);
+  std::string data;
+  EXPECT_EQ(next_failure(eq_, &data).err, FI_ECONNREFUSED);
+  EXPECT_EQ(data, "no");
+  EXPECT_EQ(fi_close(&ep->fid), 0);
+  EXPECT_EQ(fi_close(&cq->fid), 0);
+  EXPECT_EQ(fi_close(&pep->fid), 0);
+}
+
 TEST_F(InfoTest, ConnectIsRefusedWhenTheListenerCloses) {
   fid_pep* pep = listen_at(info_);
   fid_cq* cq = open_cq();
