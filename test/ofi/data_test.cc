@@ -144,6 +144,7 @@ TEST_F(DataTest, RefusesWrongKeysAndAddresses) {
                {b_.address() + kMessage, key, FI_EACCES},
                {b_.address() + kMessage - 4, key, FI_EACCES},
                // Of no living process.
+               {b_.address(), key ^ (1ULL << 62), FI_ECONNRESET},
                {b_.address(), FI_KEY_NOTAVAIL, FI_ECONNRESET}};
   for (const auto& [address, with, expected] : wrong) {
     ASSERT_EQ(fi_write(a_.ep, a_.memory.data(), 8, a_.desc(), 0, address, with, &a_), 0);
