@@ -96,10 +96,17 @@ TEST_F(DataTest, ReportsAMessageThatIsTooLong) {
   const fi_cq_err_entry received = next_error(b_), sent = next_error(a_);
   EXPECT_EQ(received.err, FI_ETRUNC);
   EXPECT_EQ(received.op_context, &b_);
+  // Unknown.
+  EXPECT_EQ(received.len, 0u);
+  EXPECT_EQ(received.olen, 0u);
   EXPECT_EQ(sent.err, FI_EMSGSIZE);
   EXPECT_EQ(sent.op_context, &a_);
   char text[64];
   EXPECT_STRNE(fi_cq_strerror(a_.cq, sent.prov_errno, nullptr, text, sizeof(text)), "");
+  ASSERT_EQ(fi_recv(b_.ep, b_.memory.data(), 8, b_.desc(), 0, &b_), 0);
+  ASSERT_EQ(fi_send(a_.ep, a_.memory.data(), 8, a_.desc(), 0, &a_), 0);
+  EXPECT_EQ(next(b_).len, 8u);
+  EXPECT_EQ(next(a_).op_context, &a_);
 }
 
 TEST_F(DataTest, ReadsAndWritesTheOtherMemory) {
