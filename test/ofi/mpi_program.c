@@ -2,7 +2,8 @@
 
 // An MPI program that checks everything it moves: point to point, collectives, one-sided.
 //
-//   mpi_program          run everything, and print "ok" on rank 0
+//   mpi_program          run everything but probes, and print "ok" on rank 0
+//   mpi_program probe    receive what MPI_Mprobe has found, and print "ok" on rank 0
 //   mpi_program wait     print "ready" and the processes on rank 0, then go on until a signal comes
 
 #include <mpi.h>
@@ -70,6 +71,30 @@ static void receive_out_of_order(void) {
     MPI_Recv(&got[i], 1, MPI_INT, previous, i, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   MPI_Waitall(BURST, requests, MPI_STATUSES_IGNORE);
   for (int i = 0; i < BURST; i++) require(got[i] == previous * 1000 + i, "out of order");
+}
+
+// The next rank takes each message by the handle of a probe.
+static void receive_what_was_probed(void) {
+  int next = (rank + 1) % size, previous = (rank + size - 1) % size;
+  unsigned char* out = malloc(LARGEST);
+  unsigned char* in = malloc(LARGEST);
+  for (int length = 20000; length <= LARGEST; length *= 7) {
+    for (int i = 0; i < ROUNDS; i++) {
+      MPI_Request request;
+      MPI_Message message;
+      MPI_Status status;
+      int received;
+      fill(out, rank, next, length);
+      MPI_Isend(out, length, MPI_BYTE, next, i, MPI_COMM_WORLD, &request);
+      MPI_Mprobe(previous, i, MPI_COMM_WORLD, &message, &status);
+      MPI_Get_count(&status, MPI_BYTE, &received);
+      MPI_Mrecv(in, received, MPI_BYTE, &message, MPI_STATUS_IGNORE);
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+      require(received == length && is_filled(in, previous, rank, length), "probe");
+    }
+  }
+  free(out);
+  free(in);
 }
 
 static void reduce(int count) {
@@ -154,13 +179,17 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   if (argc > 1 && strcmp(argv[1], "wait") == 0) wait_for_the_end();
-  exchange_in_a_ring();
-  receive_out_of_order();
-  reduce(1);
-  reduce(100000);
-  exchange_among_all(16);
-  exchange_among_all(50000);
-  access_windows();
+  if (argc > 1 && strcmp(argv[1], "probe") == 0) {
+    receive_what_was_probed();
+  } else {
+    exchange_in_a_ring();
+    receive_out_of_order();
+    reduce(1);
+    reduce(100000);
+    exchange_among_all(16);
+    exchange_among_all(50000);
+    access_windows();
+  }
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 0) printf("ok\n");
   MPI_Finalize();

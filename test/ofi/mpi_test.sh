@@ -117,10 +117,10 @@ pingpong_by_datagram() { pingpong -p urma -e rdm; }
 pingpong_by_tag() { pingpong -p urma -e rdm -m tagged; }
 pingpong_by_layer() { FI_URMA_RXM=1 pingpong -p 'urma;ofi_rxm' -e rdm -m tagged; }
 
-# The program with $1 ranks.
+# The program with $1 ranks and the arguments that follow.
 ranks() {
   local said
-  said="$(patiently mpirun.openmpi -np "$1" "${program}")"
+  said="$(patiently mpirun.openmpi -np "$1" "${program}" "${@:2}")"
   echo "${said}"
   [[ "${said}" == ok ]]
 }
@@ -129,6 +129,12 @@ two_ranks() { ranks 2; }
 four_ranks() { ranks 4; }
 ranks_by_layer() {
   FI_URMA_RXM=1 OMPI_MCA_mtl_ofi_provider_include='urma;ofi_rxm' ranks 2
+}
+
+probes() { ranks 2 probe; }
+probes_by_layer() {
+  FI_OFI_RXM_SAR_LIMIT=0 FI_URMA_RXM=1 OMPI_MCA_mtl_ofi_provider_include='urma;ofi_rxm' \
+    ranks 2 probe
 }
 
 netpipe() {
@@ -183,6 +189,8 @@ run pingpong_by_layer fi_pingpong
 run two_ranks mpicc.openmpi mpirun.openmpi
 run four_ranks mpicc.openmpi mpirun.openmpi
 run ranks_by_layer mpicc.openmpi mpirun.openmpi
+run probes mpicc.openmpi mpirun.openmpi
+run probes_by_layer mpicc.openmpi mpirun.openmpi
 run netpipe NPopenmpi mpirun.openmpi
 run hpc_challenge hpcc mpirun.openmpi
 run killed_rank fi_info mpicc.openmpi mpirun.openmpi
