@@ -134,7 +134,8 @@ int Endpoint::shutdown(fid_ep* ep, uint64_t) {
   return self->eq_->send(self->device(), self->peer, bye);
 }
 
-// Tells the peer, if there is one, and leaves the event queue.
+// Tells the peer, if there is one, and leaves the event queue. Progress there makes room for what
+// the next endpoint has to tell.
 void Endpoint::say_goodbye() {
   {
     std::lock_guard lock(eq_->mutex());
@@ -144,6 +145,7 @@ void Endpoint::say_goodbye() {
     }
   }
   eq_->forget(this);
+  eq_->progress();
 }
 
 void Endpoint::on_peer_lost() { eq_->lost(this); }

@@ -53,6 +53,9 @@ class Eq final : public fid_eq, private CmSink {
   // Queues FI_SHUTDOWN for `endpoint`, unless it is forgotten or already has one.
   void lost(Endpoint* endpoint);
 
+  // Sends and receives what can be; events wait until they are read.
+  void progress();
+
   // -FI_EAGAIN if events wait, else lets wait_fd() become readable with the next one.
   int try_wait();
   int wait_fd() const { return epoll_; }
@@ -79,7 +82,6 @@ class Eq final : public fid_eq, private CmSink {
   void end_patience();
   CmPort* port_of(const Device* device);
 
-  void progress();
   void shut(Endpoint* endpoint);
   void on_message(CmPort& port, const Address& from, const CmMessage& message) override;
   void on_undelivered(const CmMessage& message, int error, int status) override;

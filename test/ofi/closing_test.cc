@@ -136,10 +136,14 @@ TEST_F(ClosingTest, AnEndpointThatDoesNotAcceptRejects) {
       }));
 }
 
-// More messages than a queue sends at once.
-TEST_F(ClosingTest, EveryPeerIsToldOfTheEnd) {
-  constexpr int kConnections = 150;
-  const auto connect_all = [this](Channel& channel, const sockaddr_in6& address) {
+// Many connections: more than a queue has messages under way at once.
+class ManyTest : public ClosingTest {
+ protected:
+  static constexpr int kConnections = 120;
+
+  // Connects, closes the endpoints in so many steps, and lets the other side say that it knows.
+  void close_in_steps(Channel& channel, const sockaddr_in6& address, int steps,
+                      const std::function<void()>& then) {
     ask(address, kConnections);
     for (int i = 0; i < kConnections; i++)
       EXPECT_EQ(next_event(eq_).type, static_cast<uint32_t>(FI_CONNECTED));
@@ -151,32 +155,55 @@ TEST_F(ClosingTest, EveryPeerIsToldOfTheEnd) {
       return channel.has_message();
     }));
     channel.sync();
-    for (fid_ep* ep : eps_) EXPECT_EQ(fi_close(&ep->fid), 0);
-    eps_.clear();
-    close_queue();
-  };
-  const auto accept_all = [this](Channel& channel) {
-    FabricTest::SetUp();
-    fid_pep* pep = listen_at(info_);
-    cq_ = open_cq(FI_WAIT_NONE);
-    channel.send(address_of(pep));
-    for (int connected = 0; connected < kConnections;) {
-      const CmEvent event = next_event(eq_);
-      connected += event.type == FI_CONNECTED;
-      if (event.type != FI_CONNREQ) continue;
-      eps_.push_back(open_ep(event.info, cq_));
-      fi_freeinfo(event.info);
-      ASSERT_EQ(fi_accept(eps_.back(), nullptr, 0), 0);
+    for (int i = 1; i <= kConnections; i++) {
+      EXPECT_EQ(fi_close(&eps_.back()->fid), 0);
+      eps_.pop_back();
+      if (i == kConnections) then();
+      if (i % (kConnections / steps) == 0) channel.sync();
     }
-    channel.sync();
-    for (int i = 0; i < kConnections; i++)
-      EXPECT_EQ(next_event(eq_).type, static_cast<uint32_t>(FI_SHUTDOWN));
-    channel.sync();
-    for (fid_ep* ep : eps_) EXPECT_EQ(fi_close(&ep->fid), 0);
-    for (fid_t fid : {&cq_->fid, &pep->fid}) EXPECT_EQ(fi_close(fid), 0);
-    end();
+  }
+
+  // The other side.
+  Body accept_all(int steps) {
+    return [this, steps](Channel& channel) {
+      FabricTest::SetUp();
+      fid_pep* pep = listen_at(info_);
+      cq_ = open_cq(FI_WAIT_NONE);
+      channel.send(address_of(pep));
+      for (int connected = 0; connected < kConnections;) {
+        const CmEvent event = next_event(eq_);
+        connected += event.type == FI_CONNECTED;
+        if (event.type != FI_CONNREQ) continue;
+        eps_.push_back(open_ep(event.info, cq_));
+        fi_freeinfo(event.info);
+        ASSERT_EQ(fi_accept(eps_.back(), nullptr, 0), 0);
+      }
+      channel.sync();
+      for (int i = 1; i <= kConnections; i++) {
+        EXPECT_EQ(next_event(eq_).type, static_cast<uint32_t>(FI_SHUTDOWN));
+        if (i % (kConnections / steps) == 0) channel.sync();
+      }
+      channel.sync();
+      for (fid_ep* ep : eps_) EXPECT_EQ(fi_close(&ep->fid), 0);
+      for (fid_t fid : {&cq_->fid, &pep->fid}) EXPECT_EQ(fi_close(fid), 0);
+      end();
+    };
+  }
+};
+
+TEST_F(ManyTest, EveryPeerIsToldOfTheEnd) {
+  const auto connect_all = [this](Channel& channel, const sockaddr_in6& address) {
+    close_in_steps(channel, address, 1, [this] { close_queue(); });
   };
-  run(asker(connect_all), accept_all);
+  run(asker(connect_all), accept_all(1));
+}
+
+// Closing makes the progress that nobody makes by reading the queue.
+TEST_F(ManyTest, ClosingMakesRoomForFurtherMessages) {
+  const auto connect_all = [this](Channel& channel, const sockaddr_in6& address) {
+    close_in_steps(channel, address, 4, [] {});
+  };
+  run(asker(connect_all), accept_all(4));
 }
 
 }  // namespace
