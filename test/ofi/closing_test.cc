@@ -63,12 +63,6 @@ class ClosingTest : public FabricTest {
     eq_ = nullptr;
   }
 
-  fi_info* next_request() {
-    const CmEvent event = next_event(eq_);
-    EXPECT_EQ(event.type, static_cast<uint32_t>(FI_CONNREQ));
-    return event.info;
-  }
-
   void run(const Body& asking, const Body& listening) {
     auto [first, second] = Channel::pair();
     Child asks("asks", std::move(first), asking);

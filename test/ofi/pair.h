@@ -142,6 +142,13 @@ class FabricTest : public ProcessTest {
     return event;
   }
 
+  // The request of the next event.
+  fi_info* next_request() {
+    const CmEvent event = next_event(eq_);
+    EXPECT_EQ(event.type, static_cast<uint32_t>(FI_CONNREQ));
+    return event.info;
+  }
+
   // The next error, with no event before it.
   fi_eq_err_entry next_failure(fid_eq* eq, std::string* data) {
     uint32_t type;

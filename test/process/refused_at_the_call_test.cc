@@ -38,17 +38,24 @@ bool areas_are_known() {
   return major > 6 || (major == 6 && minor >= 11);
 }
 
+// To be registered for peers to write to: two pages, of which the second is protected so.
+urma_seg_cfg_t pages_with(int protection) {
+  auto* const memory = static_cast<char*>(
+      ::mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  EXPECT_EQ(::mprotect(memory + kPage, kPage, protection), 0);
+  urma_seg_cfg_t cfg = {};
+  cfg.va = reinterpret_cast<uint64_t>(memory);
+  cfg.len = 2 * kPage;
+  cfg.flag.bs.access = (URMA_ACCESS_READ | URMA_ACCESS_WRITE) & 0x3f;
+  return cfg;
+}
+
 TEST_F(RefusedAtTheCallTest, ReadOnlyMemoryWithARightToWrite) {
   if (!areas_are_known()) GTEST_SKIP() << "the kernel is older than 6.11";
   run_one([](Channel&) {
     OwnedEndpoint endpoint;
     const LogLines lines;
-    auto* const memory = static_cast<char*>(
-        ::mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    ASSERT_EQ(::mprotect(memory + kPage, kPage, PROT_READ), 0);
-    urma_seg_cfg_t cfg = {};
-    cfg.va = reinterpret_cast<uint64_t>(memory);
-    cfg.len = 2 * kPage;
+    urma_seg_cfg_t cfg = pages_with(PROT_READ);
     for (const uint32_t access : {URMA_ACCESS_READ | URMA_ACCESS_WRITE,
                                   URMA_ACCESS_READ | URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC}) {
       cfg.flag.bs.access = access & 0x3f;
@@ -69,19 +76,13 @@ TEST_F(RefusedAtTheCallTest, ReadOnlyMemoryWithARightToWrite) {
   });
 }
 
-// That is not read-only.
+// A guard page is not read-only.
 TEST_F(RefusedAtTheCallTest, AGuardPageWithARightToWrite) {
   if (!areas_are_known()) GTEST_SKIP() << "the kernel is older than 6.11";
   run_one([](Channel&) {
     OwnedEndpoint endpoint;
     const LogLines lines;
-    auto* const memory = static_cast<char*>(
-        ::mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    ASSERT_EQ(::mprotect(memory + kPage, kPage, PROT_NONE), 0);
-    urma_seg_cfg_t cfg = {};
-    cfg.va = reinterpret_cast<uint64_t>(memory);
-    cfg.len = 2 * kPage;
-    cfg.flag.bs.access = (URMA_ACCESS_READ | URMA_ACCESS_WRITE) & 0x3f;
+    urma_seg_cfg_t cfg = pages_with(PROT_NONE);
     EXPECT_EQ(urma_register_seg(endpoint.ctx, &cfg), nullptr);
     EXPECT_EQ(errno, EINVAL);
     EXPECT_LINE("register_seg: memory at", "cannot be accessed", "guard pages");

@@ -95,6 +95,18 @@ class Client {
   const Closing closing_{endpoint};
 };
 
+// Kills the server whenever the client says so, and starts the next one.
+void restart_server(Child* client) {
+  for (int round = 0; round < kRounds; ++round) {
+    Child next("server", server);
+    client->channel().send(next.channel().receive<Offer>());
+    next.channel().receive<char>();
+    client->channel().sync();
+    next.kill();
+  }
+  client->expect_success();
+}
+
 // Requests in flight end with the server; requests posted to the next server reach it.
 TEST_F(RestartTest, ClientContinuesWithTheNextServer) {
   Child client("client", [](Channel& channel) {
@@ -197,14 +209,7 @@ TEST_F(RestartTest, ServerCanRestartAtOnce) {
       channel.sync();
     }
   });
-  for (int round = 0; round < kRounds; ++round) {
-    Child next("server", server);
-    client.channel().send(next.channel().receive<Offer>());
-    next.channel().receive<char>();
-    client.channel().sync();
-    next.kill();
-  }
-  client.expect_success();
+  restart_server(&client);
 }
 
 // What nobody has tried to send does not end with a server that is gone meanwhile.
@@ -232,14 +237,7 @@ TEST_F(RestartTest, ASuspendedQueueReachesTheNextServer) {
       self.forget_memory();
     }
   });
-  for (int round = 0; round < kRounds; ++round) {
-    Child next("server", server);
-    client.channel().send(next.channel().receive<Offer>());
-    next.channel().receive<char>();
-    client.channel().sync();
-    next.kill();
-  }
-  client.expect_success();
+  restart_server(&client);
 }
 
 }  // namespace

@@ -175,6 +175,7 @@ void Link::on_ready(uint32_t events) {
     Attached fds;
     switch (connection_->receive(&reply, sizeof(reply), &fds)) {
       case MessageSocket::Received::kMessage:
+        // No peer says what only this side can.
         if (reply.answer >= Answer::kUnreachable) reply.answer = Answer::kMalformed;
         dispatch(reply, fds);
         break;

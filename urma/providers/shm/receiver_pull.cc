@@ -24,7 +24,7 @@ void ask_for_part(Transport* transport, uint32_t slot, Request request,
   Answer answer = Answer::kUnreachable;
   try {
     const std::shared_ptr<Link> link = transport->link_to(slot);
-    if (link != nullptr && link->gone()) answer = link->ended_with();
+    if (link != nullptr) answer = link->ended_with();
     if (link != nullptr && !link->gone()) {
       copy->place = link->staging().take();
       copy->crowded = copy->place == nullptr;
