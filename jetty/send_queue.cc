@@ -27,7 +27,7 @@ SendQueue::SendQueue(const urma_jfs_cfg_t& cfg, const QueueIdentity& identity, u
       fenced_(jfc_->fenced()),
       watch_(bell_, fenced_),
       depth_(cfg.depth),
-      places_(cfg.depth + 1),
+      places_(cfg.depth + 2),
       overflow_above_(cfg.jfc->jfc_cfg.depth),
       easy_(std::min(depth_, overflow_above_)),
       stride_(entry_stride(cfg)),
@@ -37,7 +37,7 @@ void SendQueue::report(urma_ext_queue_t* queue) const {
   counters_.report(queue);
   queue->rnr = queue->by_status[URMA_CR_RNR_RETRY_CNT_EXC_ERR];
   queue->state = state();
-  // The marker has a place of its own.
+  // Markers have places of their own.
   queue->fill = std::min(size_.load(std::memory_order_relaxed), depth_);
 }
 
@@ -63,7 +63,8 @@ void SendQueue::make_room() {
 SendEntry* SendQueue::reserve() {
   if (size_.load(std::memory_order_relaxed) >= depth_) make_room();
   const uint32_t size = size_.load(std::memory_order_relaxed);
-  if (size >= depth_) return nullptr;
+  // A marker takes the place of no request; the last place is for the next marker.
+  if (size - markers_ >= depth_ || size > depth_) return nullptr;
   if (size == 0) start_over();
   return &at(tail_);
 }
@@ -227,6 +228,7 @@ void SendQueue::fill_marker(const SendEntry& entry, urma_cr_t* cr) const {
 
 void SendQueue::vacate_special(SendEntry* entry) {
   if (entry->path != nullptr) --entry->path->entries;
+  if ((entry->special & kMarker) != 0) --markers_;
   flushed_ |= (entry->special & (kMarker | kDropped)) == kMarker;
   entry->special = 0;
 }
@@ -276,7 +278,9 @@ void SendQueue::put_marker(urma_cr_status_t status) {
   marker->state = SendState::kDone;
   marker->status = static_cast<uint8_t>(status);
   marker->special = kMarker;
-  if (!again) grow(1);
+  if (again) return;
+  ++markers_;
+  grow(1);
 }
 
 // A queue that goes on, or stops again, has no use for the earlier marker.

@@ -396,13 +396,14 @@ class SendQueue : public CompletionSource {
   const bool fenced_;
   const BellWatch watch_;
   const uint32_t depth_;
-  const uint32_t places_;          // one more than the depth, for the marker
+  const uint32_t places_;          // the depth, a marker, and one for the next marker alone
   const uint32_t overflow_above_;  // the depth of the JFC
   const uint32_t easy_;            // up to this size a look is enough: neither limit is reached
   const size_t stride_;
   LazyMemory memory_;
   std::atomic<urma_jetty_state_t> state_{URMA_JETTY_STATE_READY};  // written under lock_
   bool flushed_ = false;                                           // the marker was polled
+  uint32_t markers_ = 0;  // of the entries; the older ones leave without a record
   // What count_towards_overflow() has counted since popped_ had this value.
   uint64_t counted_since_ = 0;
   uint32_t counted_ = 0;

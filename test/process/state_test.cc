@@ -298,6 +298,35 @@ TEST_F(StateTest, MarkersTakeOneSlot) {
   });
 }
 
+// Neither in the queue that it stops, nor, behind records that were not polled, in one that goes
+// on.
+TEST_F(StateTest, AMarkerTakesThePlaceOfNoRequest) {
+  for_each_kind([](Self& self) {
+    Endpoint& endpoint = self.endpoint;
+    const uint64_t depth = endpoint.config.send_depth;
+    EXPECT_EQ(enter(endpoint, URMA_JETTY_STATE_ERROR), URMA_SUCCESS);
+    for (uint64_t i = 0; i < depth; ++i) send(self, i);
+    EXPECT_EQ(wait_for(endpoint.send_jfc).status, URMA_CR_WR_FLUSH_ERR_DONE);
+    for (uint64_t i = 0; i < depth; ++i) expect_record(endpoint, URMA_CR_WR_FLUSH_ERR, i);
+    EXPECT_EQ(enter(endpoint, URMA_JETTY_STATE_READY), URMA_SUCCESS);
+    for (uint64_t i = 0; i < 2; ++i) send(self, i);
+    EXPECT_EQ(enter(endpoint, URMA_JETTY_STATE_SUSPENDED), URMA_SUCCESS);
+    EXPECT_EQ(enter(endpoint, URMA_JETTY_STATE_READY), URMA_SUCCESS);
+    for (uint64_t i = 2; i < depth; ++i) send(self, i);
+    urma_sge_t local = piece(self.segment, self.out(), 8);
+    urma_jfs_wr_t one_more = send_request(self.queue, &local, depth);
+    urma_jfs_wr_t* bad = nullptr;
+    EXPECT_EQ(endpoint.post(&one_more, &bad), URMA_ENOMEM);
+    for (uint64_t i = 0; i < 2; ++i) expect_record(endpoint, URMA_CR_WR_FLUSH_ERR, i);
+    for (uint64_t i = 2; i < depth; ++i) {
+      receive(self, i);
+      wait_for_success(endpoint.receive_jfc, i);
+    }
+    for (uint64_t i = 2; i < depth; ++i) expect_record(endpoint, URMA_CR_SUCCESS, i);
+    EXPECT_TRUE(has_nothing(endpoint.send_jfc));
+  });
+}
+
 // A JFR returns more receives than its JFC has room for, as the program polls.
 TEST_F(StateTest, FlushedReceivesWaitForSpaceInTheJfc) {
   run_one([](Channel&) {
