@@ -4,6 +4,7 @@
 #include "urma/providers/tcp/device.h"
 
 #include <poll.h>
+#include <sys/resource.h>
 
 #include <deque>
 #include <utility>
@@ -28,18 +29,25 @@ class OwnService final : public Service {
   }
   void rewatch(int /*fd*/, uint32_t /*events*/) override {}
   void unwatch(int /*fd*/) override { fd_ = -1; }
-  TimerId after(uint64_t /*delay_ns*/, Task /*task*/) override { return 0; }
-  void cancel(TimerId /*timer*/) override {}
+  TimerId after(uint64_t /*delay_ns*/, Task task) override {
+    later_ = std::move(task);
+    return 0;
+  }
+  void cancel(TimerId /*timer*/) override { later_ = nullptr; }
 
   bool watches() const { return fd_ >= 0; }
+  bool has_timer() const { return later_ != nullptr; }
+  void expire() { std::exchange(later_, nullptr)(); }
   void wait() {
     wait_for(fd_, POLLIN);
-    ready_(POLLIN);
+    take();
   }
+  void take() { ready_(POLLIN); }
 
  private:
   int fd_ = -1;
   Ready ready_;
+  Task later_;
 };
 
 class PortStates final : public Registry {
@@ -169,6 +177,25 @@ TEST_F(DeviceTest, ReportsAnAddressThatIsAddedOrRemoved) {
   ip("addr add fd99::1/64 dev wire nodad");
   EXPECT_EQ(next_event(), (Event{URMA_EVENT_EID_CHANGE, 1}));
   EXPECT_TRUE(events_.empty());
+}
+
+TEST_F(DeviceTest, AChangeIsReportedOnceThereAreDescriptorsToLook) {
+  Device device("");
+  watch(device);
+  ip("addr del fd99::1/64 dev wire");
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none = {0, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  service_.take();
+  EXPECT_TRUE(events_.empty());
+  EXPECT_TRUE(service_.has_timer());
+  service_.expire();
+  EXPECT_TRUE(service_.has_timer());
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  service_.expire();
+  EXPECT_EQ(next_event(), (Event{URMA_EVENT_EID_CHANGE, 1}));
+  EXPECT_FALSE(service_.has_timer());
 }
 
 TEST_F(DeviceTest, ANewAddressIsAnEidBehindTheOthers) {

@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "jetty/device_limits.h"
 #include "urma/base/error.h"
@@ -13,6 +14,8 @@
 
 namespace urma::tcp {
 namespace {
+
+constexpr uint64_t kLookAgainNs = 1'000'000'000;
 
 // The interfaces of the addresses. Loopback is no network, and counts only if there is no other.
 std::vector<std::string> ports_of(const std::vector<HostAddress>& addresses) {
@@ -60,7 +63,7 @@ void Device::watch(Service* service, Registry* registry, const Appeared& appeare
     news_.emplace();
     service->watch(news_->fd(), EPOLLIN, [this](uint32_t) {
       news_->read();
-      guarded(URMA_LOG_SITE, [this] { look(); });
+      look_until_it_succeeds();
     });
     // Now it is watched: what failed before can be tried again.
     service_ = service;
@@ -71,10 +74,28 @@ void Device::watch(Service* service, Registry* registry, const Appeared& appeare
 void Device::unwatch() {
   if (service_ == nullptr) return;
   service_->run([this] {
+    if (again_.has_value()) service_->cancel(*std::exchange(again_, std::nullopt));
     service_->unwatch(news_->fd());
     news_.reset();
   });
   service_ = nullptr;
+}
+
+// The news that led to it have been read.
+void Device::look_until_it_succeeds() {
+  bool done = false;
+  guarded(URMA_LOG_SITE, [&] {
+    look();
+    done = true;
+  });
+  guarded(URMA_LOG_SITE, [&] {
+    if (done && again_.has_value()) service_->cancel(*std::exchange(again_, std::nullopt));
+    if (done || again_.has_value()) return;
+    again_ = service_->after(kLookAgainNs, [this] {
+      again_.reset();
+      look_until_it_succeeds();
+    });
+  });
 }
 
 void Device::look() {

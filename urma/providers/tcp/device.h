@@ -49,6 +49,7 @@ class Device {
   void unwatch();
 
  private:
+  void look_until_it_succeeds();
   void look();
   void look_for_more(const HostNetwork& network);
   void eid_changed(uint32_t index, const char* how);
@@ -67,6 +68,7 @@ class Device {
   Appeared appeared_;
   Changed changed_;
   std::optional<NetworkNews> news_;
+  std::optional<Service::TimerId> again_;  // a look, until one succeeds
   std::vector<bool> has_eid_;
   std::vector<bool> running_;
 };
