@@ -175,6 +175,18 @@ TEST(Trust, ReportsUnreadBytesOfARecord) {
   EXPECT_FALSE(ends.answers->has_read_ahead());
 }
 
+// It would be waited for with a descriptor that has room all the time.
+TEST(Trust, ASilentPeerIsAwaitedWithoutRoom) {
+  const auto a = carrier(kSecret, tls_by_secret(*kSecret));
+  const auto silent = carrier(kSecret, tls_by_secret(*kSecret));
+  std::string why;
+  const auto stream = a->connect(kHere, {kHere, silent->port()}, &why);
+  ASSERT_NE(stream, nullptr) << why;
+  wait_for(stream->fd(), POLLOUT);
+  EXPECT_EQ(stream->progress(&why), StreamState::kGreeting) << why;
+  EXPECT_FALSE(stream->wants_room());
+}
+
 TEST(Trust, TheKernelEncryptsIfItCan) {
   const int unconnected = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   EXPECT_NE(::setsockopt(unconnected, SOL_TCP, TCP_ULP, "tls", sizeof "tls"), 0);

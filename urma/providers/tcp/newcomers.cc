@@ -28,8 +28,9 @@ Newcomers::Place Newcomers::add(int fd, bool stranger) {
   const MutexLock lock(mutex_);
   const uint64_t now = monotonic_ns();
   wake_at(now + patience_ns_);
+  const Place place = waiting_.insert(waiting_.end(), {fd, stranger, now});
   strangers_ += stranger ? 1 : 0;
-  return waiting_.insert(waiting_.end(), {fd, stranger, now});
+  return place;
 }
 
 const char* Newcomers::ended(Place place) const {

@@ -39,7 +39,8 @@ class SocketStream final : public Stream {
   bool has_read_ahead() const override { return line_->has_read_ahead(); }
   int fd() const override { return fd_.get(); }
   bool wants_room() const override {
-    return line_->wants_room() || (state_ == StreamState::kGreeting && sends_greeting());
+    const bool greets = state_ == StreamState::kGreeting && line_->ready() && sends_greeting();
+    return greets || line_->wants_room();
   }
   bool delivers() override;
   const Peer& peer() const override { return peer_; }
@@ -62,12 +63,13 @@ class SocketStream final : public Stream {
   const std::unique_ptr<Line> line_;
   Greeting greeting_;
   Address there_;  // where it listens, once known
+  const std::shared_ptr<Carried> carried_ = std::make_shared<Carried>();
   const std::shared_ptr<Newcomers> newcomers_;
-  std::optional<Newcomers::Place> place_;  // until the greeting is over
+  // Until the greeting is over. What follows cannot fail: only settle() takes it back.
+  std::optional<Newcomers::Place> place_;
   StreamState state_ = StreamState::kGreeting;
   bool bound_ = false;
   Peer peer_;
-  const std::shared_ptr<Carried> carried_ = std::make_shared<Carried>();
   uint64_t arrived_ = 0;  // bytes, when delivers() was last called
   std::string why_;
 };
