@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <string>
 
 namespace urma::tcp {
 namespace {
@@ -15,11 +16,16 @@ uint64_t memory_of_host() {
          static_cast<uint64_t>(::sysconf(_SC_PAGE_SIZE));
 }
 
-// As a container sees it; others have no such file.
-uint64_t memory_of_group() {
-  uint64_t bytes = 0;
-  std::ifstream file("/sys/fs/cgroup/memory.max");
-  return file >> bytes ? bytes : UINT64_MAX;
+// The least limit of a group and those around it. One without a limit has no number there.
+uint64_t least_limit(const std::string& hierarchy, std::string group, const std::string& name) {
+  uint64_t least = UINT64_MAX;
+  for (;;) {
+    uint64_t bytes = 0;
+    std::ifstream file(hierarchy + group + "/" + name);
+    if (file >> bytes) least = std::min(least, bytes);
+    if (group.empty()) return least;
+    group.resize(group.rfind('/'));
+  }
 }
 
 // RLIM_INFINITY is the greatest number.
@@ -31,9 +37,28 @@ uint64_t limit_of(int resource) {
 
 }  // namespace
 
+uint64_t memory_of_groups(const std::string& groups, const std::string& mounted) {
+  uint64_t least = UINT64_MAX;
+  std::ifstream file(groups);
+  // Number, controllers, path; a path begins with a slash, and that of the root is only that.
+  for (std::string line; std::getline(file, line);) {
+    const size_t controllers = line.find(':') + 1;
+    const size_t path = line.find(":/", controllers) + 1;
+    if (controllers == 0 || path == 0) continue;
+    const std::string which = line.substr(controllers, path - 1 - controllers);
+    const std::string group = path + 1 == line.size() ? "" : line.substr(path);
+    if (which.empty()) {
+      least = std::min(least, least_limit(mounted, group, "memory.max"));
+    } else if (which == "memory") {
+      least = std::min(least, least_limit(mounted + "/memory", group, "memory.limit_in_bytes"));
+    }
+  }
+  return least;
+}
+
 uint64_t memory_for_peers() {
-  return std::min(
-             {memory_of_host(), memory_of_group(), limit_of(RLIMIT_DATA), limit_of(RLIMIT_AS)}) /
+  return std::min({memory_of_host(), memory_of_groups("/proc/self/cgroup", "/sys/fs/cgroup"),
+                   limit_of(RLIMIT_DATA), limit_of(RLIMIT_AS)}) /
          4;
 }
 

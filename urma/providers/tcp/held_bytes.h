@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 namespace urma::tcp {
@@ -53,6 +54,10 @@ class Charge {
 // The peers that are connected may hold so much together, a quarter of the memory that this process
 // may have; with what lost connections have left, twice that.
 uint64_t memory_for_peers();
+
+// What the control groups of this process allow it, of either version; `groups` is the file that
+// lists them. No limit: UINT64_MAX.
+uint64_t memory_of_groups(const std::string& groups, const std::string& mounted);
 
 }  // namespace urma::tcp
 
