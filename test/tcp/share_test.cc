@@ -107,6 +107,32 @@ bool open_way(Stranger& stranger, Stream& stream, uint32_t way) {
   return opened.way == way && opened.answer == 0;
 }
 
+// Its connection goes on.
+TEST_F(ShareTest, AWayTooManyIsRefusedAlone) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers take minutes for so many ways";
+  Child target("victim", [](Channel& channel) { serve(channel, [] {}); });
+  {
+    Stranger stranger(target.channel().receive<QueueId>());
+    const auto stream = stranger.connect();
+    ASSERT_NE(stream, nullptr);
+    constexpr uint32_t kAtOnce = 256;
+    for (uint32_t way = 0; way < kMostWays; way += kAtOnce) {
+      std::string all;
+      for (uint32_t i = 0; i < kAtOnce; ++i) all += frame(way_to(stranger.victim(), way + i));
+      send_all(*stream, all);
+      for (uint32_t i = 0; i < kAtOnce; ++i) {
+        ASSERT_EQ(receive_body<WayOpenedBody>(*stream).answer, 0U) << way + i;
+      }
+    }
+    send_all(*stream, frame(way_to(stranger.victim(), kMostWays)));
+    EXPECT_EQ(receive_body<WayOpenedBody>(*stream).answer,
+              static_cast<uint32_t>(urma::Answer::kNoResources));
+    ping(*stream);
+  }
+  target.channel().send('l');
+  target.expect_success();
+}
+
 std::string message_of(uint32_t way, size_t bytes) {
   const MessageBody body = {way, static_cast<uint32_t>(bytes), 0, 1, 0, {}};
   return frame(body, std::string(bytes, 'x'));

@@ -229,10 +229,12 @@ bool Connection::take_ended(const SegmentRef& ref) {
 }
 
 bool Connection::take_open_way(const OpenWayBody& asked) {
-  if (incoming_.contains(asked.way) || incoming_.size() + opening_.size() >= kMostWays ||
-      !opening_.insert(asked.way).second) {
-    return false;
+  if (incoming_.contains(asked.way) || opening_.contains(asked.way)) return false;
+  if (incoming_.size() + opening_.size() >= kMostWays) {
+    put(WayOpenedBody{asked.way, static_cast<uint32_t>(Answer::kNoResources), 0});
+    return true;
   }
+  opening_.insert(asked.way);
   if (!may_hold(0)) return true;
   post_or_end([asked](Connection* self) { self->accept_way(asked); });
   return true;
