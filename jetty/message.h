@@ -70,7 +70,10 @@ inline bool is_whole(const Message& message) {
 
 // Whether the payload of a message is still to come, behind the prefix.
 inline bool is_announced(const Message& message) {
-  return (message.flags & kByReference) != 0 && message.kind != MessageKind::kWriteImm &&
+  const bool has_payload = message.kind == MessageKind::kSend ||
+                           message.kind == MessageKind::kSendImm ||
+                           message.kind == MessageKind::kSendInvalidate;
+  return has_payload && (message.flags & kByReference) != 0 &&
          message.payload == prefix_of(message.kind);
 }
 

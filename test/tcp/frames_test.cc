@@ -223,5 +223,27 @@ TEST_F(HostileTest, APeerThatSendsUnrequestedDataIsDisconnected) {
   });
 }
 
+// A large one has no payload with it, like one of a kind without data.
+TEST_F(HostileTest, AMessageOfAnUnknownKindEndsItsConnection) {
+  run([&](Stranger& stranger) {
+    for (const int kind : {0, 3, 5, 255}) {
+      SCOPED_TRACE(kind);
+      const auto stream = stranger.connect();
+      ASSERT_NE(stream, nullptr);
+      send_all(*stream, frame(way_to(stranger.victim(), 5)));
+      ASSERT_EQ(receive_body<WayOpenedBody>(*stream).answer, 0U);
+      const MessageBody large = {5, 2U << 20, 0, static_cast<uint8_t>(kind), urma::kByReference,
+                                 {}};
+      send_all(*stream, frame(large) + frame(PingBody{}));
+      char byte;
+      const iovec piece = {&byte, 1};
+      std::string why;
+      while (stream->progress(&why) == StreamState::kOpen) {
+        ASSERT_EQ(stream->receive({&piece, 1}), 0U) << "it is answered";
+      }
+    }
+  });
+}
+
 }  // namespace
 }  // namespace urma_test

@@ -51,9 +51,7 @@ bool Connection::begin_message() {
           message.length,
           bytes,
           message.immediate};
-  const bool large = (message.flags & kByReference) != 0;
   if (!is_whole(head) && !(is_announced(head) && head.length > kLargestInline)) return false;
-  if (large && head.kind == MessageKind::kWriteImm) return false;
   landing_.held.charge = charge(bytes + sizeof(Held));
   landing_.held.payload = wire_->payloads().take(bytes);
   landing_.into = landing_.held.payload.bytes.get();
