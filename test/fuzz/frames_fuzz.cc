@@ -108,13 +108,13 @@ class Frames {
   std::string question() {
     switch (in_->below(8)) {
       case 0:
-        return frame(FindBody{small(), small(), id(), eid()});
+        return frame(FindBody{small(), small(), id(), small(), eid()});
       case 1:
-        return frame(ProbeBody{small(), target()});
+        return frame(ProbeBody{small(), small(), target()});
       case 2:
         return frame(AskGrantBody{small(), token_id(), small(), small(), eid(), address(), size()});
       case 3:
-        return frame(OpenWayBody{way(), target(), small(), small(), eid(), 0, small()});
+        return frame(OpenWayBody{way(), small(), target(), small(), small(), eid(), 0, small()});
       case 4: {
         const std::string data = payload();
         const auto length = in_->chance(16) ? size() : data.size();

@@ -117,7 +117,7 @@ class Stranger {
     const auto stream = connect();
     if (stream == nullptr) return false;
     const urma::IdKind kind = victim_.jetty ? urma::IdKind::kJetty : urma::IdKind::kJfr;
-    send_all(*stream, frame(FindBody{7, static_cast<uint32_t>(kind), victim_.id, victim_.eid}));
+    send_all(*stream, frame(FindBody{7, static_cast<uint32_t>(kind), victim_.id, 0, victim_.eid}));
     const auto answer = receive_body<AnswerBody>(*stream);
     return answer.ticket == 7 && answer.answer == 0;
   }

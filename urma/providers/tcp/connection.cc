@@ -354,14 +354,14 @@ uint32_t Connection::add_ticket(OnAnswer answered) {
 void Connection::find(IdKind kind, const urma_eid_t& eid, uint32_t id, OnAnswer answered) {
   const MutexLock lock(mutex_);
   if (gone()) return answered(Answer::kUnreachable, {});
-  put(FindBody{add_ticket(std::move(answered)), static_cast<uint32_t>(kind), id, eid});
+  put(FindBody{add_ticket(std::move(answered)), static_cast<uint32_t>(kind), id, 0, eid});
   flush();
 }
 
 void Connection::probe(const ProbeTarget& target, OnAnswer answered) {
   const MutexLock lock(mutex_);
   if (gone()) return answered(Answer::kUnreachable, {});
-  put(ProbeBody{add_ticket(std::move(answered)), target});
+  put(ProbeBody{add_ticket(std::move(answered)), 0, target});
   flush();
 }
 
@@ -405,7 +405,7 @@ void Connection::open_way(const WayRequest& request, const std::shared_ptr<Sendi
   if (!end->found(shared_from_this(), way)) return;
   sending_[way] = end;
   const ProbeTarget& target = request;
-  put(OpenWayBody{way, target, request.rnr_retry, request.hint, request.sender.eid,
+  put(OpenWayBody{way, 0, target, request.rnr_retry, request.hint, request.sender.eid,
                   request.sender.uasid, request.sender.id});
   flush();
 }

@@ -62,6 +62,7 @@ struct FindBody {
   uint32_t ticket;
   uint32_t kind;  // IdKind
   uint32_t id;
+  uint32_t zero;
   urma_eid_t eid;
 };
 
@@ -70,6 +71,7 @@ static_assert(sizeof(ProbeTarget) == 32 && sizeof(SegmentRef) == 8, "both are pa
 struct ProbeBody {
   static constexpr FrameKind kKind = FrameKind::kProbe;
   uint32_t ticket;
+  uint32_t zero;
   ProbeTarget target;
 };
 
@@ -110,6 +112,7 @@ struct EndedBody {
 struct OpenWayBody {
   static constexpr FrameKind kKind = FrameKind::kOpenWay;
   uint32_t way;
+  uint32_t zero;
   ProbeTarget target;
   uint32_t rnr_retry;
   uint32_t hint;
@@ -206,6 +209,8 @@ struct Shape {
 template <typename Body>
 constexpr Shape shape(uint32_t payload = 0) {
   static_assert(std::is_trivially_copyable_v<Body>);
+  // Nothing else of this process leaves it.
+  static_assert(std::is_empty_v<Body> || std::has_unique_object_representations_v<Body>);
   return {std::is_empty_v<Body> ? 0 : sizeof(Body), payload};
 }
 
