@@ -119,8 +119,8 @@ class WireIncoming : public IncomingWay {
   virtual ~WireIncoming() = default;
   Peek peek(Message* message) {
     const Peek seen = next(message);
-    const bool sound = is_whole(*message) || is_announced(*message);
-    return seen == Peek::kMessage && !sound ? Peek::kBroken : seen;
+    if (seen != Peek::kMessage) return seen;
+    return is_whole(*message) || is_announced(*message) ? seen : Peek::kBroken;
   }
   void copy(const Message& /*message*/, uint32_t offset, void* to, uint32_t bytes) const {
     copy_held(offset, to, bytes);
