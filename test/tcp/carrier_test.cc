@@ -160,6 +160,22 @@ TEST(Carrier, AnyThreadConnects) {
   for (auto& thread : threads) thread.join();
 }
 
+// Nothing is known of it any more.
+TEST(Carrier, IgnoresAConnectionThatWasResetBeforeItWasAccepted) {
+  const auto a = make_socket_carrier(config_at({kIpv4}));
+  {
+    const OwnFd fd(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const SocketAddress there({kIpv4, a->port()});
+    ASSERT_EQ(::connect(fd.get(), there.get(), there.size()), 0);
+    const linger reset = {1, 0};
+    ASSERT_EQ(::setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
+  }
+  wait_for(a->fd(), POLLIN);
+  EXPECT_EQ(a->accept(), nullptr);
+  const auto b = make_socket_carrier(config_at({kIpv4}));
+  join(*b, kIpv4, *a, kIpv4);
+}
+
 TEST(Carrier, ReportsAnEnd) {
   const auto a = make_socket_carrier(config_at({kIpv4}));
   const auto b = make_socket_carrier(config_at({kIpv4}));

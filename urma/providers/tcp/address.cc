@@ -45,8 +45,8 @@ Address SocketAddress::local_of(int fd) {
 Address SocketAddress::peer_of(int fd) {
   SocketAddress found;
   socklen_t size = sizeof(found.any_);
-  ::getpeername(fd, reinterpret_cast<sockaddr*>(&found.any_), &size);
-  return found.address();
+  const bool known = ::getpeername(fd, reinterpret_cast<sockaddr*>(&found.any_), &size) == 0;
+  return known ? found.address() : Address();
 }
 
 namespace {

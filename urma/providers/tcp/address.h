@@ -33,7 +33,7 @@ class SocketAddress {
  public:
   explicit SocketAddress(const Address& address);
   static Address local_of(int fd);
-  static Address peer_of(int fd);
+  static Address peer_of(int fd);  // all zero if it is not connected any more
 
   int family() const { return any_.ss_family; }
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&any_); }

@@ -221,6 +221,8 @@ std::unique_ptr<Stream> SocketCarrier::accept() {
     prepare(fd.get());
     const Address here = SocketAddress::local_of(fd.get());
     const Address there = SocketAddress::peer_of(fd.get());
+    // It was reset before it was accepted.
+    if (there.port == 0) continue;
     std::string why;
     auto stream = make_stream(std::move(fd), Greeting::Role::kAnswers, here, there, &why);
     if (stream != nullptr) return stream;
