@@ -36,6 +36,9 @@ class BlockSignals {
   sigset_t before_;
 };
 
+// A post of a small task, which those who cannot fail make too, allocates nothing up to here.
+constexpr size_t kSpareTasks = 32;
+
 // Logs an exception that no caller waits for; the thread goes on.
 template <typename Body>
 void run_guarded(const Body& body) {
@@ -54,6 +57,10 @@ void ServiceThread::start() {
         checked_fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "making the service thread's event");
     reactor_ = std::make_unique<Reactor>();
     reactor_->add(wake_.get(), EPOLLIN | EPOLLET, kWakeMark);
+    {
+      const MutexLock lock(mutex_);
+      posted_.reserve(kSpareTasks);
+    }
     launch();
   } catch (...) {
     close_descriptors();
@@ -172,8 +179,9 @@ void ServiceThread::unwatch(int fd) {
 Service::TimerId ServiceThread::after(uint64_t delay_ns, Task task) {
   const TimerId id = ++last_timer_;
   const uint64_t deadline = monotonic_ns() + delay_ns;
-  timers_.emplace(Deadline{deadline, id}, std::move(task));
+  // First: no timer is due that could not be cancelled.
   deadline_of_timer_[id] = deadline;
+  timers_.emplace(Deadline{deadline, id}, std::move(task));
   return id;
 }
 
@@ -197,10 +205,11 @@ void ServiceThread::loop() {
 // False once the thread should end and nothing posted is left.
 bool ServiceThread::run_posted() {
   std::vector<Task> tasks;
+  run_guarded([&] { tasks.reserve(kSpareTasks); });
   {
     const MutexLock lock(mutex_);
+    if (posted_.empty()) return !stopping_;
     tasks.swap(posted_);
-    if (tasks.empty() && stopping_) return false;
   }
   for (const auto& task : tasks) run_guarded(task);
   return true;
