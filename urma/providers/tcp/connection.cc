@@ -575,7 +575,7 @@ bool Connection::take_turn(bool to_end) {
     if (waiting() != 0 || wants_room_ || ahead_) flush();
     // The descriptor does not report these bytes.
     if (!gone() && stream_->has_read_ahead()) {
-      engine().service().post([self = shared_from_this()] { self->progress(); });
+      engine().service().post([self = shared_from_this()] { self->serve(); });
     }
   });
   return reads_ != reads_before;
