@@ -216,6 +216,20 @@ void Connection::add_frame(FrameKind kind, std::span<const char> body,
   if (!lender.has_value()) out_.take_in_last();
 }
 
+void Connection::say_frame(FrameKind kind, std::span<const char> body, bool awaits) {
+  const MutexLock lock(mutex_);
+  if (gone()) return;
+  ending_where_it_fails([&] {
+    mutex_.assume_held();
+    if (awaits) wire_->await();
+    // First the reports: the sender of a message that was taken back waits for its end before
+    // another one is pulled.
+    put_owed();
+    put_frame(kind, body, {}, std::nullopt);
+    flush();
+  });
+}
+
 bool Connection::has_room() const { return waiting() < kMostWaiting; }
 
 void Connection::send_waiting(bool ahead) {
@@ -510,26 +524,11 @@ bool Connection::access(const std::shared_ptr<SendingEnd>& end, SegmentRef segme
   return true;
 }
 
-void Connection::take_back(uint32_t way) {
-  const MutexLock lock(mutex_);
-  if (gone()) return;
-  ending_where_it_fails([&] {
-    mutex_.assume_held();
-    wire_->await();
-    put(PartBody{way});
-    flush();
-  });
-}
+void Connection::take_back(uint32_t way) { say(PartBody{way}, /*awaits=*/true); }
 
-void Connection::close_way(uint32_t way) {
-  wire_->await();
-  say(CloseWayBody{way});
-}
+void Connection::close_way(uint32_t way) { say(CloseWayBody{way}, /*awaits=*/true); }
 
-void Connection::pull(uint32_t way) {
-  wire_->await();
-  say(PullBody{way});
-}
+void Connection::pull(uint32_t way) { say(PullBody{way}, /*awaits=*/true); }
 
 void Connection::incoming_closed(IncomingEnd* end, uint8_t status) {
   const MutexLock lock(mutex_);

@@ -148,24 +148,23 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
 
   // Sending.
   template <typename Body>
+  static std::span<const char> bytes_of(const Body& body) {
+    return {reinterpret_cast<const char*>(&body), shape<Body>().body};
+  }
+  template <typename Body>
   void put(const Body& body, std::span<const iovec> payload = {},
            const std::optional<Outbox::Lender>& lender = std::nullopt) URMA_REQUIRES(mutex_) {
-    put_frame(Body::kKind, {reinterpret_cast<const char*>(&body), shape<Body>().body}, payload,
-              lender);
+    put_frame(Body::kKind, bytes_of(body), payload, lender);
   }
   // `lender`: the request whose payload may stay where it is until it has left.
   void put_frame(FrameKind kind, std::span<const char> body, std::span<const iovec> payload,
                  const std::optional<Outbox::Lender>& lender) URMA_REQUIRES(mutex_);
+  // `awaits`: the peer answers it.
   template <typename Body>
-  void say(const Body& body) {
-    const MutexLock lock(mutex_);
-    if (gone()) return;
-    // First the reports: the sender of a message that was taken back waits for its end before
-    // another one is pulled.
-    put_owed();
-    put(body);
-    flush();
+  void say(const Body& body, bool awaits = false) {
+    say_frame(Body::kKind, bytes_of(body), awaits);
   }
+  void say_frame(FrameKind kind, std::span<const char> body, bool awaits);
   void add_frame(FrameKind kind, std::span<const char> body, std::span<const iovec> payload,
                  const std::optional<Outbox::Lender>& lender) URMA_REQUIRES(mutex_);
   void flush() URMA_REQUIRES(mutex_);

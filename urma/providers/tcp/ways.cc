@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "urma/base/guard.h"
 #include "urma/providers/tcp/connection.h"
 #include "urma/providers/tcp/wire.h"
 
@@ -254,7 +255,7 @@ Way::Way(Wire* wire, const WayRequest& request, const CompletionQueue& jfc)
     : wire_(wire), request_(request), end_(std::make_shared<SendingEnd>(&wire->engine(), &jfc)) {}
 
 Way::~Way() {
-  close();
+  guarded(URMA_LOG_SITE, [this] { close(); });
   end_->forget_queue();
 }
 
