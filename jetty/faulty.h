@@ -5,6 +5,7 @@
 #ifndef JETTY_FAULTY_H_
 #define JETTY_FAULTY_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -55,6 +56,8 @@ class FaultyPath final : public Path {
     Path::next_begins();
   }
   Step execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override {
+    // The connection that ends would still carry it.
+    if (losing_ != nullptr && *losing_) return Step::kWait;
     auto* jfc = static_cast<CompletionQueue*>(this->sender()->config().jfc);
     switch (misfortune_.of(*entry, jfc, status)) {
       case Misfortune::Verdict::kExecute:
@@ -62,7 +65,9 @@ class FaultyPath final : public Path {
       case Misfortune::Verdict::kWait:
         return Step::kWait;
       case Misfortune::Verdict::kEndWithConnection:
-        this->sender()->transport().lose_connection(*this->target());
+        losing_ = std::make_shared<std::atomic<bool>>(true);
+        this->sender()->transport().lose_connection(*this->target(),
+                                                    [losing = losing_] { losing->store(false); });
         return Step::kDone;
       case Misfortune::Verdict::kEnd:
         break;
@@ -71,6 +76,8 @@ class FaultyPath final : public Path {
   }
 
   Misfortune misfortune_;
+  // True until the connection that was dropped has ended; no request of this path begins meanwhile.
+  std::shared_ptr<std::atomic<bool>> losing_;
 };
 
 // `Own` is the provider's sender, whose paths are of type `Path`, in mode UM of type `UmPath`.

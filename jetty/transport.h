@@ -131,8 +131,10 @@ class Transport : public ProgressDomain, public SegmentInspector {
   // NULL if no faults were asked for.
   Faults* faults() { return faults_.get(); }
   // As if the process that owns the target had ended: everything in flight to it ends, if there
-  // is a connection. The next request connects anew.
-  virtual void lose_connection(const RemoteQueue& /*target*/) {}
+  // is a connection, and bound jetties fail. Then calls lost(); the next request connects anew.
+  virtual void lose_connection(const RemoteQueue& /*target*/, std::function<void()> lost) {
+    lost();
+  }
 
   // What peers may send to. The receiver of an endpoint must be added before.
   void add_receiver(Receiver* receiver);

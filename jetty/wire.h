@@ -238,8 +238,11 @@ class Wire {
   virtual PeerWatches* watches() { return nullptr; }
   // Something will be sent to the target soon. Any thread.
   virtual void connect_ahead(const RemoteQueue& /*target*/) {}
-  // Breaks the connection to the owner of the target, as a network does (URMA_FAULT). Any thread.
-  virtual void lose_connection(const RemoteQueue& /*target*/) {}
+  // Breaks the connection to the owner of the target, as a network does (URMA_FAULT), and calls
+  // lost() once everybody who watches the owner knows. Any thread.
+  virtual void lose_connection(const RemoteQueue& /*target*/, std::function<void()> lost) {
+    lost();
+  }
   // For a poll: moves what has come, so that the service thread need not. True if something has.
   // With locks of queues.
   virtual bool progress() { return false; }

@@ -68,7 +68,9 @@ class WireTransport final : public DirectoryTransport {
                                   uint32_t access) override;
   void probe(const ProbeTarget& target, std::function<void(Answer)> answered) override;
   void connect_ahead(const RemoteQueue& target) override { wire().connect_ahead(target); }
-  void lose_connection(const RemoteQueue& target) override { wire().lose_connection(target); }
+  void lose_connection(const RemoteQueue& target, std::function<void()> lost) override {
+    wire().lose_connection(target, std::move(lost));
+  }
   PeerWatches* watches() override { return wire().watches(); }
   void watch_pending() override {
     wire().asleep();

@@ -228,6 +228,33 @@ TEST_F(FaultTest, DroppedPeerOfABoundJettyIsAnEvent) {
       [](Party& party) { party.post_receive(1); }, nothing);
 }
 
+// As over a connection that really breaks.
+TEST_F(FaultTest, NothingFollowsADroppedRequestOfABoundJetty) {
+  constexpr uint64_t kLast = 9;
+  run_sides(
+      {rc_config(), "drop:after=1,count=1"},
+      [](Party& party, const Offer& offer) {
+        party.endpoint.bind(party.endpoint.import(offer.queue));
+        party.send(8, 1);
+        wait_for_success(party.endpoint.send_jfc, 1);
+        for (uint64_t i = 2; i <= kLast; ++i) party.send(8, i);
+        for (uint64_t i = 2; i <= kLast;) {
+          const urma_cr_t cr = wait_for(party.endpoint.send_jfc);
+          EXPECT_NE(cr.status, URMA_CR_SUCCESS);
+          // The jetty fails meanwhile, so its marker comes anywhere.
+          if (cr.status == URMA_CR_WR_FLUSH_ERR_DONE) continue;
+          EXPECT_EQ(cr.user_ctx, i++);
+        }
+      },
+      [](Party& party) {
+        for (uint64_t i = 1; i <= kLast; ++i) party.post_receive(i);
+      },
+      [](Party& party) {
+        wait_for_success(party.endpoint.receive_jfc, 1);
+        EXPECT_TRUE(has_nothing(party.endpoint.receive_jfc));
+      });
+}
+
 TEST_F(FaultTest, JfcOverflowIsAnEvent) {
   run_sides(
       {{}, "jfc:after=1"},

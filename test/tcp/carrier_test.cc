@@ -9,6 +9,7 @@
 
 #include "test/tcp/streams.h"
 #include "urma/base/error.h"
+#include "urma/base/own_fd.h"
 
 namespace urma::tcp {
 namespace {

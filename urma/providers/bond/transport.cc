@@ -69,11 +69,11 @@ void Transport::connect_ahead(const RemoteQueue& target) {
   wire().connect_ahead(target);
 }
 
-void Transport::lose_connection(const RemoteQueue& target) {
+void Transport::lose_connection(const RemoteQueue& target, std::function<void()> lost) {
   if (is_near(id_kind(target.type), target.id.eid, target.id.id)) {
-    return shm::Transport::lose_connection(target);
+    return shm::Transport::lose_connection(target, std::move(lost));
   }
-  wire().lose_connection(target);
+  wire().lose_connection(target, std::move(lost));
 }
 
 void Transport::for_watches(const std::function<void(PeerWatches*)>& act) {

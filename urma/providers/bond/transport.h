@@ -61,7 +61,7 @@ class Transport final : public shm::Transport {
   // An id of another kind here says nothing about one behind the network.
   void require_kind(const urma_jetty_id_t& /*id*/, urma_target_type_t /*type*/) override {}
   void connect_ahead(const RemoteQueue& target) override;
-  void lose_connection(const RemoteQueue& target) override;
+  void lose_connection(const RemoteQueue& target, std::function<void()> lost) override;
   void for_watches(const std::function<void(PeerWatches*)>& act) override;
   void watch_pending() override;
   // Also for far requests that no receive queue waits for: those on memory.

@@ -293,14 +293,17 @@ void Transport::connect_ahead(const RemoteQueue& target) {
   });
 }
 
-void Transport::lose_connection(const RemoteQueue& target) {
-  service().post([this, ended = ended(), kind = id_kind(target.type), id = target.id] {
-    if (*ended) return;
-    guarded(URMA_LOG_SITE, [&] {
-      const std::shared_ptr<Link> link = link_to(kind, id.eid, id.id);
-      if (link != nullptr) link->hang_up();
-    });
-  });
+void Transport::lose_connection(const RemoteQueue& target, std::function<void()> lost) {
+  service().post(
+      [this, ended = ended(), kind = id_kind(target.type), id = target.id, lost = std::move(lost)] {
+        if (*ended) return;
+        guarded(URMA_LOG_SITE, [&] {
+          const std::shared_ptr<Link> link = link_to(kind, id.eid, id.id);
+          if (link != nullptr) link->hang_up();
+        });
+        // Behind what that has posted for those who watch the owner.
+        service().post(lost);
+      });
 }
 
 void Transport::unregister(Segment* segment) {

@@ -86,7 +86,7 @@ class Transport : public DirectoryTransport {
   void connect_ahead(const RemoteQueue& target) override;
   PeerWatches* watches() override { return &watches_; }
   void forget_channel(EventChannel* channel) override;
-  void lose_connection(const RemoteQueue& target) override;
+  void lose_connection(const RemoteQueue& target, std::function<void()> lost) override;
   std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const override;
 
  protected:

@@ -66,7 +66,7 @@ class Wire final : public urma::Wire {
                  std::function<void(Answer, const WireGrant&)> answered) override;
   PeerWatches* watches() override { return &*watches_; }
   void connect_ahead(const RemoteQueue& target) override;
-  void lose_connection(const RemoteQueue& target) override;
+  void lose_connection(const RemoteQueue& target, std::function<void()> lost) override;
   bool progress() override;
   void asleep() override;
   void unregistered(SegmentRef segment) override;

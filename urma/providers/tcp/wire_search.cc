@@ -147,10 +147,12 @@ void Wire::connect_ahead(const RemoteQueue& target) {
   });
 }
 
-void Wire::lose_connection(const RemoteQueue& target) {
-  post([this, kind = id_kind(target.type), id = target.id] {
-    find(kind, id.eid, id.id, [](Answer, const Ref& connection) {
+void Wire::lose_connection(const RemoteQueue& target, std::function<void()> lost) {
+  post([this, kind = id_kind(target.type), id = target.id, lost = std::move(lost)] {
+    find(kind, id.eid, id.id, [this, lost](Answer, const Ref& connection) {
       if (connection != nullptr) connection->end("URMA_FAULT dropped it");
+      // Behind what that has posted for those who watch the owner.
+      post(lost);
     });
   });
 }

@@ -199,19 +199,21 @@ void Transport::list_connections(size_t most,
 
 // At once, so that no later request to the target uses the ended connection; other requests to its
 // process, and its watchers, follow.
-void Transport::lose_connection(const RemoteQueue& target) {
-  service().post([this, lost = connections_.lose(target), ended = ended()] {
-    if (*ended) return;
-    guarded(URMA_LOG_SITE, [&] {
-      for (const uint64_t connection : lost) {
-        const std::optional<PeerRef> owner = asking_.owner_of(connection);
-        if (!owner.has_value()) continue;
-        for (const uint64_t other : asking_.connections_to(*owner)) connections_.lost(other);
-        watches_.take_for_lost(*owner);
-      }
-      serve_senders();
-    });
-  });
+void Transport::lose_connection(const RemoteQueue& target, std::function<void()> lost) {
+  service().post(
+      [this, connections = connections_.lose(target), lost = std::move(lost), ended = ended()] {
+        if (*ended) return;
+        guarded(URMA_LOG_SITE, [&] {
+          for (const uint64_t connection : connections) {
+            const std::optional<PeerRef> owner = asking_.owner_of(connection);
+            if (!owner.has_value()) continue;
+            for (const uint64_t other : asking_.connections_to(*owner)) connections_.lost(other);
+            watches_.take_for_lost(*owner);
+          }
+          lost();
+          serve_senders();
+        });
+      });
 }
 
 }  // namespace urma::verbs

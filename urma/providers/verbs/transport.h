@@ -79,7 +79,7 @@ class Transport final : public urma::Transport {
   void probe(const ProbeTarget& target, std::function<void(Answer)> answered) override;
   void connect_ahead(const RemoteQueue& target) override;
   PeerWatches* watches() override { return &watches_; }
-  void lose_connection(const RemoteQueue& target) override;
+  void lose_connection(const RemoteQueue& target, std::function<void()> lost) override;
   void list_connections(size_t most,
                         std::vector<urma_ext_connection_t>* connections) const override;
 
