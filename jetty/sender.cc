@@ -121,6 +121,7 @@ urma_status_t Sender::check_and_take(const urma_jfs_wr_t& wr, TargetPath** taken
   if (target == nullptr) return URMA_EINVAL;
   SendEntry* entry = queue_.reserve();
   if (entry == nullptr) {
+    found_full();
     URMA_LOG_LIMITED(WARNING,
                      "post: queue {:#x} already holds its depth of {} requests; poll its "
                      "JFC first",

@@ -198,6 +198,8 @@ class Sender {
   virtual std::unique_ptr<TargetPath> make_path(RemoteQueue* target, uint32_t hint) = 0;
   // True, with one log line, if the queue does not support the request.
   virtual bool refuses(const urma_jfs_wr_t& wr) const;
+  // A post has found no place: the end of the oldest request may have to be asked for.
+  virtual void found_full() {}
 
   // This sender is no longer used, and its paths are gone.
   void end();

@@ -196,8 +196,8 @@ TEST(PathTest, RequestsWaitForTheConnection) {
 
 // One sender and several receivers, `most` of which may be connected.
 struct Crowd {
-  explicit Crowd(uint32_t most) : fabric({}, most) {
-    for (uint32_t i = 0; i < 3; ++i) {
+  explicit Crowd(uint32_t most, uint32_t count = 3) : fabric({}, most) {
+    for (uint32_t i = 0; i < count; ++i) {
       receivers.push_back(
           std::make_unique<ReceiveEnd>(&fabric, fabric.jfr_cfg(receive_jfc.get()), 500 + i));
       targets.push_back(fabric.import(500 + i));
@@ -205,11 +205,14 @@ struct Crowd {
     send = std::make_unique<SendEnd>(&fabric, fabric.jfs_cfg(jfc.get()));
   }
 
-  void post(uint32_t to) {
+  urma_status_t try_post(uint32_t to, bool signalled, bool fence = false) {
     Chain chain(targets[to].get());
-    chain.write(here.sge(0, 8), there.remote_sge(0, 8), to);
+    chain.write(here.sge(0, 8), there.remote_sge(0, 8), to, signalled).flag.bs.fence = fence;
     urma_jfs_wr_t* bad;
-    ASSERT_EQ(send->sender->post(chain.first(), &bad), URMA_SUCCESS);
+    return send->sender->post(chain.first(), &bad);
+  }
+  void post(uint32_t to, bool signalled = true) {
+    ASSERT_EQ(try_post(to, signalled), URMA_SUCCESS);
   }
   void use(uint32_t to) {
     post(to);
@@ -256,6 +259,47 @@ TEST(PathTest, BusyConnectionIsClosedWhenIdle) {
   EXPECT_EQ(crowd.fabric.connections.count(), 1U);
   crowd.use(1);
   EXPECT_EQ(crowd.fabric.connector.connects, 2);
+}
+
+TEST(PathTest, ConnectionWithAnUnsignalledRequestIsClosedWhenIdle) {
+  NEEDS_FAKE();
+  Crowd crowd(/*most=*/1);
+  crowd.use(0);
+  crowd.post(0, /*signalled=*/false);
+  auto other_jfc = crowd.fabric.make_jfc(64);
+  SendEnd other(&crowd.fabric, crowd.fabric.jfs_cfg(other_jfc.get()));
+  other.sender->connect_ahead(crowd.targets[1].get());
+  crowd.fabric.settle();
+  EXPECT_EQ(crowd.fabric.connections.count(), 2U);
+  for (int i = 0; i < 2; ++i) {
+    urma_cr_t none;
+    EXPECT_EQ(crowd.jfc->poll(1, &none), 0);
+  }
+  EXPECT_EQ(crowd.fabric.connections.count(), 1U);
+}
+
+TEST(PathTest, RecordsDoNotAwaitUnsignalledRequestsToOtherTargets) {
+  NEEDS_FAKE();
+  Crowd crowd(/*most=*/8);
+  for (uint32_t i = 0; i < 3; ++i) crowd.use(i);
+  crowd.post(0, /*signalled=*/false);
+  crowd.post(1, /*signalled=*/false);
+  crowd.use(2);
+  // With waiting requests, the queue takes another way.
+  crowd.post(0, /*signalled=*/false);
+  ASSERT_EQ(crowd.try_post(1, /*signalled=*/true, /*fence=*/true), URMA_SUCCESS);
+  EXPECT_EQ(crowd.fabric.poll(crowd.jfc.get(), 1)[0].user_ctx, 1U);
+}
+
+TEST(PathTest, UnsignalledRequestsToManyTargetsFreeTheirSlots) {
+  NEEDS_FAKE();
+  Crowd crowd(/*most=*/16, /*count=*/10);
+  for (uint32_t i = 0; i < 10; ++i) crowd.use(i);
+  for (uint32_t i = 0; i < 100; ++i) {
+    // The first attempt may find out that the queue is full.
+    if (crowd.try_post(i % 10, /*signalled=*/false) == URMA_SUCCESS) continue;
+    ASSERT_EQ(crowd.try_post(i % 10, /*signalled=*/false), URMA_SUCCESS) << i;
+  }
 }
 
 TEST(PathTest, LeastUsedConnectionsAreClosed) {

@@ -265,6 +265,30 @@ TEST_F(PumpTest, CompletionWithoutRecordLeavesItArmed) {
   EXPECT_EQ(wait(kPatienceMs), send_jfc_.get());
 }
 
+TEST_F(PumpTest, RecordBehindAnUnsignalledRequestWakesTheProgram) {
+  NEEDS_FAKE();
+  make_connection();
+  ReceiveEnd other(&pair_.fabric, pair_.fabric.jfr_cfg(receive_jfc_.get()), 3000);
+  aim_at(3000);
+  Chain chain(target_.get());
+  chain.write(pair_.here->sge(0, 8), pair_.there->remote_sge(0, 8), 1);
+  urma_jfs_wr_t* bad;
+  ASSERT_EQ(send_->sender->post(chain.first(), &bad), URMA_SUCCESS);
+  pair_.fabric.poll(send_jfc_.get(), 1);
+  pair_.fabric.fake->stall_all();
+  Chain unsignalled(former_targets_.back().get());
+  unsignalled.write(pair_.here->sge(0, 8), pair_.there->remote_sge(0, 8), 2, /*signalled=*/false);
+  ASSERT_EQ(send_->sender->post(unsignalled.first(), &bad), URMA_SUCCESS);
+  ASSERT_EQ(send_->sender->post(chain.first(), &bad), URMA_SUCCESS);
+  send_jfc_->arm(false);
+  EXPECT_EQ(wait(0), nullptr);
+  pair_.fabric.fake->resume_all();
+  EXPECT_EQ(wait(kPatienceMs), send_jfc_.get());
+  EXPECT_EQ(drain(send_jfc_.get()), 1);
+  send_.reset();
+  pair_.fabric.settle();
+}
+
 TEST_F(PumpTest, OnlySolicitedMessagesWakeIfAskedFor) {
   make_connection();
   post_receive();

@@ -579,6 +579,7 @@ bool Path::close_unwanted() {
     return false;
   }
   shut();
+  nudge();
   return true;
 }
 

@@ -47,6 +47,10 @@ class Path : public OffloadedPath {
   // succeeded.
   void succeeded(uint32_t mark);
   uint32_t tag() const { return tag_; }
+  // A completion will report this request, which is in flight here.
+  void report(const SendEntry& entry) {
+    if (entry.moved > signalled_) nudge();
+  }
   // Nothing is left to do but to wait for completions.
   bool settled() const { return stands() && outstanding == under_way_ && !emulating(); }
   // Whether requests may take the short way: it is open, and the connection not broken. Any request

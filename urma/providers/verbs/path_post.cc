@@ -395,7 +395,7 @@ bool Path::post_one(ibv_send_wr* request) {
   return true;
 }
 
-// A caller waits for all requests in flight, and the last of them was not signalled.
+// Something waits for all requests in flight, and the last of them was not signalled.
 void Path::nudge() {
   if (signalled_ == posted_ || !carries()) return;
   ibv_send_wr nothing = {};

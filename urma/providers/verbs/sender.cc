@@ -239,8 +239,19 @@ void Sender::arm() {
   armed_for_ = arming;
   pump_->arm(/*solicited_only=*/false);
   poll_completions();
+  report_oldest();
   // Earlier completions do not ring any more.
   queue().announce();
+}
+
+void Sender::report_oldest() {
+  // Requests of mode UM are on paths of another kind.
+  if (queue().empty() || config().trans_mode == URMA_TM_UM) return;
+  const SendEntry& oldest = *queue().oldest();
+  if (oldest.state != SendState::kInFlight || oldest.signalled) return;
+  auto* const path = static_cast<Path*>(oldest.path);
+  // Behind requests of its own path alone, it waits for those of them that are signalled.
+  if (queue().posted() - queue().retired() != path->entries) path->report(oldest);
 }
 
 bool Sender::others_busy(const SendPath* path) const {

@@ -90,6 +90,8 @@ class Sender : public urma::Sender, private CompletionSource, private Connection
       arm();
   }
 
+  // An unsignalled request is not to hold back those of other paths. After a look for completions.
+  [[gnu::cold, gnu::noinline]] void report_oldest();
   // Called by a path whose connection is to close once no completions are being handed out.
   void close_later() { has_unwanted_ = true; }
 
@@ -111,6 +113,7 @@ class Sender : public urma::Sender, private CompletionSource, private Connection
  protected:
   std::unique_ptr<TargetPath> make_path(RemoteQueue* target, uint32_t hint) override;
   bool refuses(const urma_jfs_wr_t& wr) const override;
+  void found_full() override { report_oldest(); }
 
  private:
   // More than most polls ask for, so that one look at the device suffices.

@@ -545,7 +545,9 @@ int Sender::collect(CompletionQueue* /*poller*/, int count, urma_cr_t* cr) {
     queue().advance_paths();
   if (has_unwanted_) [[unlikely]]
     close_idle();
-  return queue().retire(count, cr);
+  const int got = queue().retire(count, cr);
+  if (got == 0) report_oldest();
+  return got;
 }
 
 // If one path has all requests, the device's completions become records directly.
