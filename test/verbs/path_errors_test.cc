@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <climits>
 #include <utility>
 
@@ -140,6 +141,47 @@ TEST(PathErrorsTest, UnregisteredLocalMemoryFailsItsRequest) {
   const auto records = pair.sent(2);
   EXPECT_EQ(records[0].status, URMA_CR_SUCCESS);
   EXPECT_EQ(records[1].status, URMA_CR_LOC_ACCESS_ERR);
+}
+
+// Of a message with an immediate that the device cannot carry.
+void post_long_immediate(Pair* pair, const urma_sge_t& from, uint64_t user_ctx) {
+  Chain chain(pair->target.get());
+  urma_jfs_wr_t& wr = chain.send(from, user_ctx);
+  wr.opcode = URMA_OPC_SEND_IMM;
+  wr.send.imm_data = ~user_ctx;
+  ASSERT_EQ(pair->post(&chain), URMA_SUCCESS);
+}
+
+// The receiver has one place more for them than receives.
+TEST(PathErrorsTest, UnsentMessageLeavesUnreadImmediatesAlone) {
+  NEEDS_FAKE();
+  for (const bool refused : {false, true}) {
+    Pair pair({}, 16, [](urma_jfs_cfg_t*, urma_jfr_cfg_t* jfr) { jfr->depth = 2; });
+    pair.connect();
+    for (uint64_t i = 1; i <= 2; ++i) {
+      ASSERT_EQ(pair.post_receive(i), URMA_SUCCESS);
+      post_long_immediate(&pair, pair.here->sge(0, 8), i);
+      EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_SUCCESS);
+    }
+    if (refused) {
+      pair.fabric.fake->fail("post_send", ENOMEM);
+    } else {
+      Buffer gone(&pair.fabric, 64);
+      const urma_sge_t from = gone.sge(0, 8);
+      gone.end();
+      post_long_immediate(&pair, from, 0);
+      EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_LOC_ACCESS_ERR);
+    }
+    post_long_immediate(&pair, pair.here->sge(0, 8), 3);
+    pair.fabric.settle();
+    urma_cr_t none;
+    EXPECT_EQ(pair.send_jfc->poll(1, &none), 0);
+    const auto records = pair.received(2);
+    for (uint64_t i = 1; i <= 2; ++i) EXPECT_EQ(records[i - 1].imm_data, ~i);
+    ASSERT_EQ(pair.post_receive(3), URMA_SUCCESS);
+    EXPECT_EQ(pair.received(1)[0].imm_data, ~uint64_t{3});
+    EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_SUCCESS);
+  }
 }
 
 TEST(PathErrorsTest, KeyIsRequestedAgainAfterItsRegionEnds) {

@@ -204,7 +204,7 @@ class Path : public OffloadedPath {
   uint64_t waited_upto_ = 0;  // up to about here, requests waited for the connection to open
   uint32_t sends_ = 0;        // capacity of the queue pair
   uint32_t signal_every_ = 1;
-  uint64_t letters_ = 0;
+  uint64_t letters_ = 0;  // of requests that were posted over the connection
   static constexpr std::atomic<uint32_t> kShut{kPostAgain};
   const std::atomic<uint32_t>* gate_ = &kShut;  // or Connection::broken, see is_open()
   ibv_qp* pair_ = nullptr;                      // set while open

@@ -63,6 +63,7 @@ Path::Step Path::fill_list(SendEntry* entry, urma_cr_status_t* status) {
   for (; entry != nullptr; entry = next_of(*entry)) {
     const uint32_t before = list.count;
     const uint32_t pieces_before = list.piece_count;
+    const uint32_t letters_before = list.letter_count;
     const uint32_t needed = requests_for(*entry);
     if (!list.has_room(needed, entry->pieces + 2U)) break;
     const uint64_t held = posted_ + before - done_;
@@ -76,6 +77,7 @@ Path::Step Path::fill_list(SendEntry* entry, urma_cr_status_t* status) {
     if (step != Step::kInFlight) {
       list.count = before;
       list.piece_count = pieces_before;
+      list.letter_count = letters_before;
       if (before != 0) list.requests[before - 1].next = nullptr;
       return step;
     }
@@ -167,13 +169,13 @@ bool Path::add_letter(const SendEntry& entry, uint32_t* immediate) {
   const Mailbox& mailbox = connection_->answer.reply.mailbox;
   if (mailbox.slots == 0 || connection_->pair->inline_bytes() < sizeof(Letter)) return false;
   RequestList& list = sender_->list();
-  Letter& letter = list.letters[list.count];
+  const auto slot = static_cast<uint32_t>((letters_ + list.letter_count) % mailbox.slots);
+  Letter& letter = list.letters[list.letter_count++];
   letter = {LetterKind::kImmediate, entry.operand[0], 0, 0};
   if (entry.opcode == URMA_OPC_SEND_INVALIDATE) {
     const urma_seg_t& seg = entry.remote->seg;
     letter = {LetterKind::kInvalidation, entry.operand[0], seg.ubva.va, seg.len};
   }
-  const auto slot = static_cast<uint32_t>(letters_++ % mailbox.slots);
   ibv_send_wr* request = add_request(IBV_WR_RDMA_WRITE);
   set_remote(request, mailbox.address + slot * sizeof(Letter), mailbox.rkey);
   add_inline(request, &letter, sizeof(letter));
@@ -364,6 +366,7 @@ bool Path::post_list(SendEntry* entry) {
   sender_->take_credits(taken);
   for (uint32_t i = 0; i < list.entries && entry->moved <= posted_; ++i) {
     set_out(entry);
+    letters_ += needs_letter(*entry) ? 1 : 0;
     if (i + 1 < list.entries) entry = next_of(*entry);
   }
   if (error == 0) [[likely]]

@@ -33,9 +33,10 @@ struct RequestList {
   std::vector<ibv_sge> pieces;
   uint32_t count = 0;
   uint32_t piece_count = 0;
+  uint32_t letter_count = 0;
   uint32_t entries = 0;  // entries of the send queue that they stand for
 
-  void clear() { count = piece_count = entries = 0; }
+  void clear() { count = piece_count = letter_count = entries = 0; }
   bool has_room(uint32_t more, uint32_t more_pieces) const {
     return count + more <= kRequests && piece_count + more_pieces <= pieces.size();
   }
