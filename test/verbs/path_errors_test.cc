@@ -364,6 +364,33 @@ TEST(PathErrorsTest, CompletionsOfAnOldConnectionDoNotAffectTheNext) {
   EXPECT_EQ(pair.fabric.connector.connects, 2);
 }
 
+// Completions appear when a queue pair is about to fail.
+struct LateRelease {
+  static int modify(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
+    if (attr->qp_state == IBV_QPS_ERR) fake->release(qp->qp_num);
+    return modify_really(qp, attr, mask);
+  }
+  inline static int (*modify_really)(ibv_qp* qp, ibv_qp_attr* attr, int mask);
+  inline static FakeVerbs* fake;
+};
+
+// Some devices remove the completions of a queue pair that is destroyed.
+TEST(PathErrorsTest, LastCompletionsCountBeforeTheQueuePairCloses) {
+  NEEDS_FAKE();
+  Pair pair;
+  pair.fabric.fake->set_clean_on_destroy(true);
+  pair.connect();
+  LateRelease::fake = pair.fabric.fake.get();
+  LateRelease::modify_really =
+      std::exchange(pair.fabric.fake->table().modify_qp, LateRelease::modify);
+  pair.fabric.fake->hold(pair.sender_pair());
+  pair.post_write(1);
+  // No mark tells when all completions have come.
+  pair.fabric.fake->fail("post_send", ENOMEM);
+  pair.send->sender->set_state(URMA_JETTY_STATE_ERROR);
+  EXPECT_EQ(pair.sent(2)[0].status, URMA_CR_SUCCESS);
+}
+
 TEST(PathErrorsTest, ReasonOfARefusingReceiverArrives) {
   NEEDS_FAKE();
   Pair pair;

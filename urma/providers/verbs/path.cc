@@ -387,9 +387,9 @@ void Path::begin_drain() {
 }
 
 void Path::end_drain() {
-  connection_->pair->close();
-  // Earlier completions that have not been looked at.
+  // Some devices remove those of a queue pair that closes.
   sender_->poll_completions();
+  connection_->pair->close();
   forget_requests();
   const bool standing = connection_->broken.load() == URMA_CR_SUCCESS && proof_ == 0;
   // A message may have been received without this side knowing.
