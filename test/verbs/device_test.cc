@@ -8,6 +8,7 @@
 #include <cstring>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "test/verbs/device_fixture.h"
 #include "urma/providers/verbs/cq_pump.h"
@@ -43,6 +44,32 @@ TEST_F(DeviceTest, WithoutDevicesItReportsNone) {
   fake_.set_list_error(ENOMEM);
   EXPECT_TRUE(find().empty());
   EXPECT_NE(why_.find(std::strerror(ENOMEM)), std::string::npos) << why_;
+}
+
+// Too late once a driver has given its device memory.
+struct ForkPreparation {
+  static int prepare() {
+    too_late |= fake->calls("open_device") != 0;
+    return prepare_really();
+  }
+  inline static int (*prepare_really)();
+  inline static FakeVerbs* fake;
+  inline static bool too_late;
+};
+
+TEST_F(DeviceTest, ForksArePreparedForBeforeADeviceIsUsed) {
+  ForkPreparation::fake = &fake_;
+  ForkPreparation::prepare_really =
+      std::exchange(fake_.table().fork_init, ForkPreparation::prepare);
+  EXPECT_TRUE(find().empty());
+  EXPECT_EQ(fake_.calls("fork_init"), 0U);
+  fake_.add_device({});
+  EXPECT_EQ(find().size(), 1U);
+  EXPECT_EQ(fake_.calls("fork_init"), 1U);
+  EXPECT_FALSE(ForkPreparation::too_late);
+  // The devices are there without it.
+  fake_.fail("fork_init", EINVAL);
+  EXPECT_EQ(find().size(), 1U);
 }
 
 TEST_F(DeviceTest, WithoutPermissionItNamesTheRemedy) {

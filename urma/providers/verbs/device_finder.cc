@@ -110,6 +110,15 @@ class Finder {
   const Api& api_;
 };
 
+// Before a driver gives its device memory, such as a completion queue, if the kernel does not copy
+// pinned pages for children itself.
+void prepare_for_fork(const Api& api) {
+  const int error = api.fork_init();
+  if (error != 0) {
+    URMA_LOG(INFO, "RDMA memory is not prepared for a fork: {}", std::strerror(error));
+  }
+}
+
 }  // namespace
 
 std::vector<DeviceInfo> find_devices(const Api& api, std::string* why) {
@@ -124,6 +133,7 @@ std::vector<DeviceInfo> find_devices(const Api& api, std::string* why) {
     if (list != nullptr) api.free_device_list(list);
     return {};
   }
+  prepare_for_fork(api);
   Finder finder(api);
   for (int i = 0; i < count; ++i) finder.look_at(list[i]);
   api.free_device_list(list);

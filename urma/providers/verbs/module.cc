@@ -2,7 +2,6 @@
 //
 // The verbs provider as a module: its registration, its devices, and its contexts.
 #include <atomic>
-#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -160,14 +159,6 @@ urma_target_seg_t* register_dmabuf(urma_context_t* ctx, urma_seg_cfg_t* cfg, int
   return guarded(URMA_LOG_SITE, [&] { return register_memory_of(ctx, cfg, fd, offset); });
 }
 
-// Before memory is registered, if the kernel does not copy pinned pages for children itself.
-void prepare_for_fork(const Api& api) {
-  const int error = api.fork_init();
-  if (error != 0) {
-    URMA_LOG(INFO, "RDMA memory is not prepared for a fork: {}", std::strerror(error));
-  }
-}
-
 class Provider {
  public:
   static constexpr char kName[] = "verbs";
@@ -180,7 +171,6 @@ class Provider {
       ports_.push_back({std::move(info), {}});
     }
     if (!why.empty()) host()->registry->explain(ops, why);
-    if (!ports_.empty()) prepare_for_fork(system_verbs());
   }
 
   bool has_devices() const { return !ports_.empty(); }
