@@ -156,6 +156,47 @@ TEST(ConnectionTest, MessagesOutliveTheUnbindOfTheirReceiver) {
   EXPECT_EQ(pair.receive_jfc->poll(1, &none), 0);
 }
 
+// The device executes the first one, and holds the second.
+void post_unsignalled(Pair* pair) {
+  pair->connect();
+  for (uint64_t i = 0; i < 2; ++i) {
+    pair->here->words[i] = 7;
+    if (i == 1) pair->fabric.fake->stall(pair->sender_pair());
+    Chain chain(pair->target.get());
+    chain.write(pair->here->sge(8 * i, 8), pair->there->remote_sge(8 * i, 8), i,
+                /*signalled=*/false);
+    ASSERT_EQ(pair->post(&chain), URMA_SUCCESS);
+  }
+  EXPECT_EQ(pair->there->words[0], 7U);
+  pair->there->words[0] = pair->there->words[1] = 8;
+}
+
+TEST(ConnectionTest, ExecutedUnsignalledRequestsAreNotRepeated) {
+  NEEDS_FAKE();
+  BoundPair pair;
+  pair.bind();
+  post_unsignalled(&pair);
+  pair.unbind();
+  pair.bind();
+  Chain last(pair.target.get());
+  last.write(pair.here->sge(16, 8), pair.there->remote_sge(16, 8), 2);
+  ASSERT_EQ(pair.post(&last), URMA_SUCCESS);
+  EXPECT_EQ(statuses(&pair, 1), Statuses{URMA_CR_SUCCESS});
+  EXPECT_EQ(pair.there->words[0], 8U);
+  EXPECT_EQ(pair.there->words[1], 7U);
+}
+
+TEST(ConnectionTest, ExecutedUnsignalledRequestsAreNotFlushed) {
+  NEEDS_FAKE();
+  Pair pair;
+  post_unsignalled(&pair);
+  pair.send->sender->set_state(URMA_JETTY_STATE_ERROR);
+  const auto records = pair.sent(2);
+  EXPECT_EQ(records[0].user_ctx, 1U);
+  EXPECT_EQ(records[0].status, URMA_CR_WR_FLUSH_ERR);
+  EXPECT_EQ(records[1].status, URMA_CR_WR_FLUSH_ERR_DONE);
+}
+
 TEST(ConnectionTest, PossiblyExecutedAtomicsAreNotRepeated) {
   NEEDS_FAKE();
   BoundPair pair;

@@ -141,10 +141,9 @@ void Path::failed(uint64_t at, ibv_wc_status status) {
   // Soft-iWARP reports LOC_QP_OP_ERR for requests that TCP did not take any more.
   const bool iwarp = proof_ != 0;
   const bool flushed = status == IBV_WC_WR_FLUSH_ERR || (status == IBV_WC_LOC_QP_OP_ERR && iwarp);
-  if (flushed && (failing_ || ends())) {
-    drained_ |= at == drain_mark_;
-    return;
-  }
+  drained_ |= flushed && at == drain_mark_;
+  if (flushed && failing_) return;
+  // Errors are reported also of unsignalled requests: those before the first one have succeeded.
   if (!iwarp) retire(at - 1);
   failing_ = true;
   shut();
@@ -371,7 +370,7 @@ void Path::begin_drain() {
   // Otherwise polls that take the short way never notice.
   shut();
   state_ = State::kDraining;
-  failing_ = drained_ = false;
+  drained_ = false;
   drain_since_ns_ = monotonic_ns();
   drain_mark_ = 0;
   QueuePair& pair = *connection_->pair;

@@ -212,7 +212,7 @@ class Path : public OffloadedPath {
   ibv_sge ready_piece_ = {};
   uint64_t messages_ = 0;  // delivered over the connection
 
-  bool failing_ = false;  // the queue pair is to be drained
+  bool failing_ = false;  // the queue pair has reported an error
   bool drained_ = false;
   bool cut_ = false;  // by a flush that later requests outlive
   uint64_t drain_mark_ = 0;
