@@ -23,9 +23,10 @@ using Statuses = std::vector<urma_cr_status_t>;
 
 // Those of an RC jetty that is bound when the test says so.
 struct BoundPair : Pair {
-  BoundPair()
-      : Pair({}, 16, [](urma_jfs_cfg_t* jfs, urma_jfr_cfg_t* jfr) {
+  explicit BoundPair(uint32_t jfc_depth = 64)
+      : Pair({}, jfc_depth / 4, [](urma_jfs_cfg_t* jfs, urma_jfr_cfg_t* jfr) {
           jfs->trans_mode = jfr->trans_mode = URMA_TM_RC;
+          jfs->depth = jfr->depth = 16;
         }) {
     fabric.connector.endpoints[1000].bond = &bond;
     send->sender->bind(target.get());
@@ -154,6 +155,29 @@ TEST(ConnectionTest, MessagesOutliveTheUnbindOfTheirReceiver) {
   EXPECT_EQ(pair.received(1)[0].user_ctx, 3U);
   EXPECT_EQ(statuses(&pair, 5), Statuses(5, URMA_CR_SUCCESS));
   EXPECT_EQ(pair.receive_jfc->poll(1, &none), 0);
+}
+
+// Its messages have to be looked at before.
+TEST(ConnectionTest, UnbindTakesEffectOnceAFullJfcHasRoom) {
+  NEEDS_FAKE();
+  BoundPair pair(/*jfc_depth=*/4);
+  pair.bind();
+  pair.connect();
+  Chain chain(pair.target.get());
+  for (uint64_t i = 0; i < 12; ++i) {
+    ASSERT_EQ(pair.post_receive(i), URMA_SUCCESS);
+    chain.send(pair.here->sge(0, 8), i);
+  }
+  ASSERT_EQ(pair.post(&chain), URMA_SUCCESS);
+  EXPECT_EQ(statuses(&pair, 12), Statuses(12, URMA_CR_SUCCESS));
+  pair.unbind();
+  EXPECT_EQ(pair.fabric.fake->queue_pairs().size(), 2U);
+  for (int i = 0; i < 3; ++i) {
+    urma_cr_t records[4];
+    EXPECT_EQ(pair.receive_jfc->poll(4, records), 4);
+  }
+  pair.fabric.settle();
+  EXPECT_EQ(pair.fabric.fake->queue_pairs().size(), 1U);
 }
 
 // The device executes the first one, and holds the second.

@@ -350,7 +350,7 @@ TEST(ReceiverTest, UnreadMessagesOfAClosedEndpointReachNoOther) {
   urma_cr_t none;
   EXPECT_EQ(receive_jfc->poll(1, &none), 0);
   // A closed endpoint is freed once everything is read.
-  receive.receiver->serve();
+  fabric.settle();
   const std::vector<uint32_t> after = fabric.fake->queue_pairs();
   EXPECT_EQ(std::count(after.begin(), after.end(), before[1]), 0);
   fabric.connector.endpoints.erase(1001);

@@ -231,6 +231,10 @@ bool Receiver::progress(Poll* poll) {
     for (; next_ != have_; ++next_) {
       if (!take(completions_[next_], poll)) return false;
     }
+    if (held_up_) [[unlikely]] {
+      serve_later();
+      held_up_ = false;
+    }
     const int batch = poll->batch();
     if (batch == 0) return true;
     next_ = 0;

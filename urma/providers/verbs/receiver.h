@@ -158,6 +158,8 @@ class Receiver final : public urma::Receiver, private QueueListener {
   uint32_t take_untold(const CompletionQueue* jfc) URMA_REQUIRES(lock_);
   void arm(CompletionQueue* jfc) URMA_REQUIRES(lock_);
 
+  // From any thread.
+  void serve_later();
   void close_incoming(Incoming* incoming) URMA_REQUIRES(lock_);
   void end_incoming(Incoming* incoming) URMA_REQUIRES(lock_);
   ConnectAnswer accept_datagrams();
@@ -180,7 +182,8 @@ class Receiver final : public urma::Receiver, private QueueListener {
   uint32_t listed_ URMA_GUARDED_BY(lock_) = 0;
   std::array<ibv_wc, kBatch> completions_ URMA_GUARDED_BY(lock_);
   int have_ URMA_GUARDED_BY(lock_) = 0;
-  int next_ URMA_GUARDED_BY(lock_) = 0;  // those before it are done
+  int next_ URMA_GUARDED_BY(lock_) = 0;          // those before it are done
+  bool held_up_ URMA_GUARDED_BY(lock_) = false;  // serve() waits until all of them are done
   std::unordered_map<uint32_t, Incoming*> by_number_ URMA_GUARDED_BY(lock_);  // of the queue pair
   std::map<Key, std::unique_ptr<Incoming>> incoming_ URMA_GUARDED_BY(lock_);
   std::array<Incoming*, 16> recent_

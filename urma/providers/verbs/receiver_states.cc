@@ -248,7 +248,9 @@ bool Receiver::serve() {
     const size_t ended = ended_.size();
     Poll nobody;
     more = progress(&nobody);
-    if (more || next_ != have_ || (ended == 0 && closed_.empty())) return more;
+    if (more || (ended == 0 && closed_.empty())) return more;
+    held_up_ = next_ != have_;
+    if (held_up_) return false;
     gone.swap(closed_);
     for (size_t i = 0; i < ended; ++i) {
       recent_ = {};
@@ -280,7 +282,10 @@ void Receiver::set_bond(Bond* bond, const Bond& peer) {
       end_incoming(incoming.get());
     }
   }
-  if (!unbound) return;
+  if (unbound) serve_later();
+}
+
+void Receiver::serve_later() {
   resources_.transport->service().post(
       [transport = resources_.transport] { transport->serve_receives(); });
 }
@@ -324,6 +329,7 @@ void Receiver::close_ways(uint64_t user_data) {
     if (next_ != have_ && incoming->pair != nullptr) {
       incoming->unbound = false;  // its sender is told
       closed_.push_back(std::move(entry->second));
+      held_up_ = true;
     }
     entry = incoming_.erase(entry);
   }
