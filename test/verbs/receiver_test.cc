@@ -419,6 +419,28 @@ TEST(ReceiverTest, ConcurrentStateChangeRefusesASender) {
   EXPECT_EQ(pair.received(1)[0].user_ctx, 1U);
 }
 
+// The service thread closes ended connections without the lock of the receiver.
+TEST(ReceiverTest, StateChangeWhileAConnectionClosesLeaksNothing) {
+  NEEDS_FAKE();
+  Pair pair;
+  pair.connect();
+  static Receiver* receiver;
+  static int (*destroy)(ibv_qp*);
+  receiver = pair.receive->receiver.get();
+  Api& table = pair.fabric.fake->table();
+  destroy = std::exchange(table.destroy_qp, [](ibv_qp* qp) {
+    receiver->set_state(URMA_JFR_STATE_ERROR);
+    receiver->set_state(URMA_JFR_STATE_READY);
+    return destroy(qp);
+  });
+  receiver->disconnected(/*nonce=*/1, pair.fabric.connector.last_connection);
+  const uint64_t objects = pair.fabric.fake->objects();
+  pair.fabric.settle();
+  table.destroy_qp = destroy;
+  // A queue pair and its mailbox are gone, and the receive queue is another one.
+  EXPECT_EQ(pair.fabric.fake->objects(), objects - 2);
+}
+
 TEST(ReceiverTest, JettyThatIsNotBoundYetIsAskedAgain) {
   Pair pair({}, 16, [](urma_jfs_cfg_t* jfs, urma_jfr_cfg_t* jfr) {
     jfs->trans_mode = URMA_TM_RC;

@@ -54,25 +54,26 @@ ibv_ah_attr address_vector(const Device& device, const Origin& origin, const Lin
 }
 
 QueuePair::QueuePair(const Device& device, ibv_qp_type type, std::shared_ptr<CqPump> pump,
-                     ibv_srq* srq, const QueuePairLimits& limits, const Origin& origin,
-                     uint32_t qkey, std::function<void()> broken)
+                     std::shared_ptr<ibv_srq> srq, const QueuePairLimits& limits,
+                     const Origin& origin, uint32_t qkey, std::function<void()> broken)
     : device_(&device),
       type_(type),
       pump_(std::move(pump)),
       origin_(origin),
       qkey_(qkey),
-      broken_(std::move(broken)) {
+      broken_(std::move(broken)),
+      srq_(std::move(srq)) {
   pump_->require();
   ibv_qp_init_attr init = {};
   init.qp_context = static_cast<QueueListener*>(this);
   init.send_cq = pump_->cq();
   init.recv_cq = pump_->cq();
-  init.srq = srq;
+  init.srq = srq_.get();
   init.qp_type = type;
   init.cap = {limits.sends, limits.receives, limits.send_sges, limits.receive_sges,
               limits.inline_bytes};
   // The library of Soft-iWARP crashes if a queue pair can receive nothing at all.
-  if (srq == nullptr) init.cap.max_recv_wr = std::max(init.cap.max_recv_wr, 1U);
+  if (srq_ == nullptr) init.cap.max_recv_wr = std::max(init.cap.max_recv_wr, 1U);
   qp_ = device.api().create_qp(device.pd(), &init);
   if (qp_ == nullptr) {
     fail_device(device.info(),
@@ -205,6 +206,7 @@ void QueuePair::destroy() {
   if (error != 0) {
     URMA_LOG(ERR, "destroying queue pair {} failed with errno {}", number_, error);
   }
+  srq_.reset();
 }
 
 void QueuePair::queue_event(ibv_event_type type) {

@@ -39,11 +39,11 @@ struct Patience {
 // A queue pair, in INIT. Thread-safe but for post().
 class QueuePair : public QueueListener {
  public:
-  // `broken` is called on the service thread if the device reports that it failed. `pump` stays
-  // until the queue pair is gone. Throws Error.
-  QueuePair(const Device& device, ibv_qp_type type, std::shared_ptr<CqPump> pump, ibv_srq* srq,
-            const QueuePairLimits& limits, const Origin& origin, uint32_t qkey,
-            std::function<void()> broken);
+  // `broken` is called on the service thread if the device reports that it failed. `pump` and `srq`
+  // stay until the queue pair is gone. Throws Error.
+  QueuePair(const Device& device, ibv_qp_type type, std::shared_ptr<CqPump> pump,
+            std::shared_ptr<ibv_srq> srq, const QueuePairLimits& limits, const Origin& origin,
+            uint32_t qkey, std::function<void()> broken);
   ~QueuePair() override { close(); }
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;
@@ -78,7 +78,7 @@ class QueuePair : public QueueListener {
 
  private:
   void initialize();
-  void destroy();
+  void destroy() URMA_REQUIRES(mutex_);
   void change(ibv_qp_attr* attr, int mask, const char* into) const;
 
   const Device* const device_;
@@ -90,6 +90,7 @@ class QueuePair : public QueueListener {
   Mutex mutex_;  // guards what closes it
   bool held_ URMA_GUARDED_BY(mutex_) = false;
   bool closing_ URMA_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<ibv_srq> srq_ URMA_GUARDED_BY(mutex_);
   ibv_qp* qp_;
   uint32_t number_ = 0;
   uint32_t sends_ = 0;

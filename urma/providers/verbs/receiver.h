@@ -164,7 +164,7 @@ class Receiver final : public urma::Receiver, private QueueListener {
   void end_incoming(Incoming* incoming) URMA_REQUIRES(lock_);
   ConnectAnswer accept_datagrams();
   std::unique_ptr<Incoming> make_incoming(uint64_t nonce, const ConnectRequest& request,
-                                          const Endpoint& endpoint, ibv_srq* srq);
+                                          const Endpoint& endpoint, std::shared_ptr<ibv_srq> srq);
   void queue_event(ibv_event_type type) override;
 
   const ContextResources resources_;

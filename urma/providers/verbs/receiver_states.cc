@@ -115,7 +115,7 @@ ConnectAnswer Receiver::accept(uint64_t nonce, const ConnectRequest& request,
     if (!bound_to_source(endpoint, request, &answer.answer)) return answer;
     srq = srq_;
   }
-  std::unique_ptr<Incoming> made = make_incoming(nonce, request, endpoint, srq.get());
+  std::unique_ptr<Incoming> made = make_incoming(nonce, request, endpoint, srq);
   ForeignScope scope(lock_);
   if (!in_state(URMA_JFR_STATE_READY) || srq != srq_) {
     answer.answer = Answer::kNoSuchObject;
@@ -131,7 +131,8 @@ ConnectAnswer Receiver::accept(uint64_t nonce, const ConnectRequest& request,
 }
 
 std::unique_ptr<Incoming> Receiver::make_incoming(uint64_t nonce, const ConnectRequest& request,
-                                                  const Endpoint& endpoint, ibv_srq* srq) {
+                                                  const Endpoint& endpoint,
+                                                  std::shared_ptr<ibv_srq> srq) {
   const Device& device = *resources_.device;
   auto made = std::make_unique<Incoming>();
   made->nonce = nonce;
@@ -145,8 +146,8 @@ std::unique_ptr<Incoming> Receiver::make_incoming(uint64_t nonce, const ConnectR
     made->reply.mailbox = made->mailbox->address();
   }
   if (proof_ != nullptr) made->reply.mailbox = {proof_->piece.addr, *proof_->region.rkey(), 0};
-  made->pair = std::make_shared<QueuePair>(device, IBV_QPT_RC, pump_, srq, QueuePairLimits{},
-                                           resources_.origin, 0,
+  made->pair = std::make_shared<QueuePair>(device, IBV_QPT_RC, pump_, std::move(srq),
+                                           QueuePairLimits{}, resources_.origin, 0,
                                            // Its sender finds out, and closes it.
                                            [] {});
   if (!device.info().iwarp()) {
