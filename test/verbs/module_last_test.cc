@@ -106,5 +106,35 @@ TEST_F(ModuleTest, DeletingDoesNotWaitForAReceive) {
   send_and_delete(loop, loop.target);
 }
 
+// In a process of its own, as nobody can delete such a context.
+TEST_F(ModuleTest, PeersLoseWhatOutlivesTheLibrary) {
+  const auto use = [this] {
+    start({});
+    static char memory[64];
+    if (add(memory, sizeof(memory)) == nullptr) return 1;
+    // Nobody ends it.
+    auto* const loop = new Loop(ctx_);
+    loop->post_receive();
+    if (loop->send(loop->target) != URMA_SUCCESS || loop->status() != URMA_CR_SUCCESS) return 2;
+    urma_jfr_cfg_t cfg = urma_test::jfr_config(loop->jfc, 16, URMA_TM_RM);
+    cfg.id = 77;
+    if (urma_create_jfr(ctx_, &cfg) == nullptr) return 3;
+    if (fake->queue_pairs().empty() || fake->locked_bytes() == 0) return 4;
+    if (urma_uninit() != URMA_SUCCESS) return 5;
+    if (!fake->queue_pairs().empty() || fake->locked_bytes() != 0) return 6;
+    // The next one may choose the same id.
+    if (urma_module_entry(kUrmaHostVersion, host()) != 0 || urma_init(nullptr) != URMA_SUCCESS) {
+      return 7;
+    }
+    char name[] = "urma_fake0";
+    urma_context_t* const next = urma_create_context(urma_get_device_by_name(name), 0);
+    urma_jfc_cfg_t jfc_cfg = urma_test::jfc_config(64);
+    cfg.jfc = urma_create_jfc(next, &jfc_cfg);
+    return urma_create_jfr(next, &cfg) == nullptr ? 8 : 0;
+  };
+  EXPECT_EXIT(std::_Exit(use()), testing::ExitedWithCode(0), "");
+  start({});
+}
+
 }  // namespace
 }  // namespace urma::verbs

@@ -110,10 +110,11 @@ class Device {
   // From any thread. The listener is not called after remove_listener() returns.
   void add_listener(DeviceListener* listener);
   void remove_listener(DeviceListener* listener);
+  // Service thread: no listener is called any more.
+  void stop_events();
 
  private:
   void read_events();
-  void stop_events();
   void dispatch(const ibv_async_event& event);
   template <typename Call>
   void tell(Call call);

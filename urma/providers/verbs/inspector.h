@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "urma/base/guard.h"
 #include "urma/base/host.h"
 #include "urma/base/mutex.h"
 #include "urma/providers/verbs/transport.h"
@@ -21,6 +22,14 @@ class Inspector final : public SegmentInspector {
   void remove(Transport* transport) {
     const MutexLock lock(mutex_);
     std::erase(transports_, transport);
+  }
+
+  // The library ends before these contexts.
+  void abandon() {
+    const MutexLock lock(mutex_);
+    for (Transport* transport : transports_) {
+      guarded(URMA_LOG_SITE, [transport] { transport->abandon(); });
+    }
   }
 
   std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const override {

@@ -172,6 +172,9 @@ class Provider {
     }
     if (!why.empty()) host()->registry->explain(ops, why);
   }
+  ~Provider() { inspector_.abandon(); }
+  Provider(const Provider&) = delete;
+  Provider& operator=(const Provider&) = delete;
 
   bool has_devices() const { return !ports_.empty(); }
   const urma_device_attr_t& attr_of(const urma_device_t& dev) { return port_of(dev).info.attr; }

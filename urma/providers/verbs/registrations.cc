@@ -62,6 +62,11 @@ void Registrations::remove(SegmentRef ref) {
   known_.erase(key_of(ref));
 }
 
+void Registrations::clear() {
+  const MutexLock lock(mutex_);
+  known_.clear();
+}
+
 std::optional<uint32_t> Registrations::rkey(SegmentRef ref) const {
   const MutexLock lock(mutex_);
   const auto found = known_.find(key_of(ref));

@@ -29,6 +29,8 @@ class Registrations final : public Revoker {
   // No new use begins; its region stays until remove().
   void withdraw(KeyedSegment* segment);
   void remove(SegmentRef ref);
+  // Ends all regions. The segments are not used any more.
+  void clear();
   // How peers reach a registration; nothing if they may not, or it is gone.
   std::optional<uint32_t> rkey(SegmentRef ref) const;
 

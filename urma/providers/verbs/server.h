@@ -34,6 +34,8 @@ class Server final : public ControlServer {
   // The receiver's end of a connection is gone. Returns the owner of the other end; nothing if
   // there was none.
   std::optional<PeerRef> forget(uint64_t nonce, uint64_t connection);
+  // Also those of connections without a receiver.
+  void close_ends() { routes_.clear(); }
 
  private:
   // Where a connection ends here.

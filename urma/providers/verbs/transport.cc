@@ -124,7 +124,19 @@ void Transport::close_connections() {
   channel_.reset();
 }
 
-Transport::~Transport() {
+void Transport::abandon() {
+  find_sender([](urma::Sender& sender) {
+    sender.set_state(URMA_JETTY_STATE_RESET);
+    return false;
+  });
+  visit_receivers([](urma::Receiver& receiver) { receiver.set_state(URMA_JFR_STATE_ERROR); });
+  stop();
+  registrations_.clear();
+  service().run([this] { device_->stop_events(); });
+}
+
+void Transport::stop() {
+  if (stopped()) return;
   service().run([this] {
     end_service();
     watches_.stop();
@@ -135,6 +147,7 @@ Transport::~Transport() {
     }
     asking_.stop();
     control_.reset();
+    server_.close_ends();
     for (const auto& [connection, timer] : last_words_) this->service().cancel(timer);
   });
   close_connections();

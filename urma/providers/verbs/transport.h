@@ -38,7 +38,10 @@ class Transport final : public urma::Transport {
   Transport(std::shared_ptr<Device> device, Service* service, const TransportConfig& config,
             std::unique_ptr<Faults> faults = nullptr);
   // No queue of this transport may be used any more.
-  ~Transport() override;
+  ~Transport() override { stop(); }
+  // The library ends before the context: to peers, and to the program's memory, as if the process
+  // did. The program calls nothing of this transport any more.
+  void abandon();
 
   // For the server of peers, on the service thread.
   Control& control() { return *control_; }
@@ -87,6 +90,7 @@ class Transport final : public urma::Transport {
   void open_connections(const PortAddress& address);
   void end_broken(const ConnectRequest& request, Answer answer);
   void close_connections();
+  void stop();
 
   const std::shared_ptr<Device> device_;
   const TransportConfig config_;
