@@ -382,7 +382,7 @@ TEST(ReceiverTest, SameRequestGetsTheSameAnswer) {
   const size_t pairs = pair.fabric.fake->queue_pairs().size();
   first.reset();
   second.reset();
-  pair.receive->receiver->peer_gone(5);
+  pair.receive->receiver->disconnected(5, request.connection);
   pair.fabric.settle();
   EXPECT_EQ(pair.fabric.fake->queue_pairs().size(), pairs - 1);
 }

@@ -86,8 +86,6 @@ class Receiver final : public urma::Receiver, private QueueListener {
   void device_failed();
   // The same, if the device has given up this receiver's completion queue.
   void check_completions();
-  // The process with this nonce is gone, with all its connections.
-  void peer_gone(uint64_t nonce);
 
  private:
   static constexpr int kBatch = 16;

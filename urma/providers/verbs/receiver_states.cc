@@ -221,16 +221,6 @@ std::optional<uint64_t> Receiver::settle(uint64_t nonce, uint64_t connection) {
   return received;
 }
 
-void Receiver::peer_gone(uint64_t nonce) {
-  {
-    ForeignScope scope(lock_);
-    for (auto& [key, incoming] : incoming_) {
-      if (key.first == nonce) end_incoming(incoming.get());
-    }
-  }
-  resources_.transport->serve_receives();
-}
-
 // It brings no more messages. Earlier ones are still looked at, see serve().
 void Receiver::end_incoming(Incoming* incoming) {
   if (std::exchange(incoming->ended, true)) return;
