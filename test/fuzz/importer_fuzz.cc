@@ -20,7 +20,7 @@ constexpr uint32_t kBytes = 4096;
 // What the owner has received on one connection.
 class Connected {
  public:
-  explicit Connected(Fd socket) : socket_(std::move(socket)) {}
+  explicit Connected(OwnFd socket) : socket_(std::move(socket)) {}
 
   RawSocket& socket() { return socket_; }
   const Request& asked() const { return asked_; }
@@ -95,7 +95,7 @@ struct Rig {
   Host owner;
   const uint32_t id = owner.runtime().alloc_id(IdKind::kJfr);
   const uint32_t token_id = owner.runtime().alloc_id(IdKind::kToken);
-  const Fd listener = listen_at(owner.runtime().dir_fd(), owner.socket_name().c_str());
+  const OwnFd listener = listen_at(owner.runtime().dir_fd(), owner.socket_name().c_str());
   const SharedMemory words =
       SharedMemory::create("fuzz", SegmentTable::kSharedBytes, PeerMay::kRead, 0);
   const SharedMemory parts = SharedMemory::create("fuzz", 4096, PeerMay::kWrite);
@@ -139,7 +139,7 @@ class Attack {
   void finish() {
     peer_.reset();
     const bool ended = eventually([&] {
-      Fd(::accept4(rig_->listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      OwnFd::accept(rig_->listener.get());
       poll();
       return pending_ == 0;
     });
@@ -147,7 +147,7 @@ class Attack {
     rig_->importer.end(segment_);
     rig_->importer.end(queue_);
     rig_->importer.end(jfs_);
-    while (Fd(::accept4(rig_->listener.get(), nullptr, nullptr, SOCK_CLOEXEC)).valid()) continue;
+    while (OwnFd::accept(rig_->listener.get()).valid()) continue;
     rig_->importer.settle();
     rig_->memory.check();
   }
@@ -191,7 +191,7 @@ class Attack {
   }
   // A process that connects is greeted, mostly correctly.
   void accept(Bytes* in) {
-    Fd socket(::accept4(rig_->listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    OwnFd socket = OwnFd::accept(rig_->listener.get());
     if (!socket.valid()) return;
     peer_ = std::make_unique<Connected>(std::move(socket));
     rig_->importer.settle();

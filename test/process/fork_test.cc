@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // Children of a process that uses the library: no write of theirs to registered memory, no call and
-// no kind of exit harms the parent or its peers.
+// no kind of exit harms the parent or its peers, and none keeps a dead parent alive for them.
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -14,6 +15,8 @@
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/mapping_party.h"
+#include "test/process/party.h"
+#include "test/process/soak.h"
 #include "urma_ext.h"
 
 namespace urma_test {
@@ -167,6 +170,74 @@ INSTANTIATE_TEST_SUITE_P(Ways, ForkTest,
                          testing::Values(Way::kUnderscoreExit, Way::kExit, Way::kExec,
                                          Way::kKilled),
                          name_of);
+
+// Receives one message, leaves a child that answers on the channel, and waits to be killed.
+void leave_a_child(Channel& channel) {
+  Party party;
+  urma_target_jetty_t* peer = party.endpoint.import(channel.swap(party.endpoint.queue_id()));
+  party.endpoint.bind(peer);
+  party.post_receive();
+  channel.sync();
+  wait_for_success(party.endpoint.receive_jfc, 0);
+  if (::fork() == 0) {
+    ::alarm(60);
+    channel.send('c');
+    // Ends with an exception at the latest when the test does.
+    channel.sync();
+    ::_exit(0);
+  }
+  ::pause();
+}
+
+// One message has arrived; the others end with the peer.
+void outlive_the_parent(Channel& channel) {
+  constexpr int kInFlight = 4;
+  Party party;
+  urma_target_jetty_t* peer = party.endpoint.import(channel.swap(party.endpoint.queue_id()));
+  party.endpoint.bind(peer);
+  channel.sync();
+  for (int i = 0; i <= kInFlight; ++i) party.send(8, i);
+  wait_for_success(party.endpoint.send_jfc, 0);
+  channel.sync();
+  for (int i = 0; i < kInFlight; ++i) {
+    wait_for_status(party.endpoint.send_jfc, URMA_CR_ACK_TIMEOUT_ERR);
+  }
+  urma_async_event_t event;
+  EXPECT_EQ(urma_get_async_event(party.endpoint.ctx, &event), URMA_SUCCESS);
+  EXPECT_EQ(event.event_type, URMA_EVENT_JETTY_ERR);
+  EXPECT_EQ(event.element.jetty, party.endpoint.jetty);
+  urma_ack_async_event(&event);
+  channel.sync();
+  // Stays while the entries of the others go.
+  channel.sync();
+}
+
+class OrphanTest : public ProcessTest {
+ protected:
+  OrphanTest() { wait_long_for_answers(); }
+};
+
+TEST_F(OrphanTest, PeersLearnThatTheParentHasDied) {
+  if (kSanitized) GTEST_SKIP() << "a sanitized program with threads may hang in fork";
+  Child survivor("survivor", outlive_the_parent);
+  const auto id = survivor.channel().receive<QueueId>();
+  const auto own = runtime_entries();
+  Child parent("parent", leave_a_child);
+  survivor.channel().send(parent.channel().receive<QueueId>());
+  parent.channel().send(id);
+  parent.channel().sync();
+  survivor.channel().sync();
+  survivor.channel().sync();
+  ASSERT_EQ(parent.channel().receive<char>(), 'c');
+  parent.kill();
+  survivor.channel().sync();
+  const auto deadline = Clock::now() + promised(seconds(1));
+  while (runtime_entries() != own && Clock::now() < deadline) ::sched_yield();
+  EXPECT_EQ(runtime_entries(), own);
+  survivor.channel().sync();
+  parent.channel().sync();  // with the child
+  survivor.expect_success();
+}
 
 class CloneTest : public ProcessTest {
  protected:

@@ -32,6 +32,7 @@ namespace {
 using urma::Attached;
 using urma::Fd;
 using urma::MessageSocket;
+using urma::OwnFd;
 using urma::PartDescription;
 using urma::PeerMay;
 using urma::SharedMemory;
@@ -44,7 +45,7 @@ constexpr uint64_t kFirstSilence = 10;  // the number of the answer
 
 // One importer.
 struct Guest {
-  explicit Guest(Fd socket) : connection(std::move(socket)) {}
+  explicit Guest(OwnFd socket) : connection(std::move(socket)) {}
   MessageSocket connection;
   std::list<SharedMemory> lent;  // rings
   bool ignored = false;          // it gets no more answers
@@ -74,7 +75,7 @@ class Owner {
   int listener() const { return listener_.get(); }
 
   void turn() {
-    Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    OwnFd socket = OwnFd::accept(listener_.get());
     if (socket.valid()) guests_.emplace_back(std::move(socket));
     for (auto guest = guests_.begin(); guest != guests_.end();) {
       const bool stays = serve(&*guest);
@@ -204,7 +205,7 @@ class Owner {
   const SharedMemory words_;
   const SharedMemory parts_;
   const SharedMemory pages_;
-  Fd listener_;
+  OwnFd listener_;
   std::list<Guest> guests_;
 };
 

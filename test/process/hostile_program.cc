@@ -32,6 +32,7 @@ namespace {
 using urma::Fd;
 using urma::kByReference;
 using urma::MessageKind;
+using urma::OwnFd;
 using urma_test::Channel;
 using urma_test::HostileAim;
 using urma_test::HostileOrder;
@@ -93,7 +94,7 @@ class Attacker {
   uint64_t below(uint64_t limit) { return random_() % limit; }
 
   void connect() {
-    socket_ = Fd();
+    socket_ = OwnFd();
     rings_.clear();
     urma::connect_to(dir_.get(), socket_name_.c_str(), &socket_);
     if (!socket_.valid() || below(8) == 0) return;
@@ -124,7 +125,7 @@ class Attacker {
       std::memcpy(CMSG_DATA(attached), fds.data(), room);
     }
     if (::sendmsg(socket_.get(), &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno != EAGAIN) {
-      socket_ = Fd();
+      socket_ = OwnFd();
     }
   }
   void send(const Request& request, const std::vector<int>& fds = {}) {
@@ -301,7 +302,7 @@ class Attacker {
   const Fd dir_;
   const std::string socket_name_;
   const urma::SharedMemory words_;
-  Fd socket_;
+  OwnFd socket_;
   std::array<Request, 16> sent_ = {};
   std::vector<std::unique_ptr<RingProducer>> rings_;
 };

@@ -58,7 +58,7 @@ TEST_F(ForeignUserTest, GetsNoConnection) {
 
 TEST_F(ForeignUserTest, GetsNoRequest) {
   Host stranger;
-  const Fd listener = listen_at(stranger.runtime().dir_fd(), stranger.socket_name().c_str());
+  const OwnFd listener = listen_at(stranger.runtime().dir_fd(), stranger.socket_name().c_str());
   bool listens = false;
   std::thread([&] { listens = become_nobody() && ::listen(listener.get(), 8) == 0; }).join();
   ASSERT_TRUE(listens);
@@ -79,7 +79,7 @@ TEST_F(ForeignUserTest, GetsNoRequest) {
   }));
   EXPECT_NE(records[0].status, URMA_CR_SUCCESS);
   // Connections were made, and closed without a message.
-  const Fd accepted(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  const OwnFd accepted = OwnFd::accept(listener.get());
   ASSERT_TRUE(accepted.valid());
   Request hello;
   EXPECT_LE(::recv(accepted.get(), &hello, sizeof(hello), MSG_DONTWAIT), 0);

@@ -79,12 +79,10 @@ class PatienceTest : public ::testing::Test {
     });
   }
 
-  RawSocket accept() {
-    return RawSocket(Fd(::accept4(silent_.get(), nullptr, nullptr, SOCK_CLOEXEC)));
-  }
+  RawSocket accept() { return RawSocket(OwnFd::accept(silent_.get())); }
 
   Host host_;
-  Fd silent_ = listen_at(host_.runtime().dir_fd(), kName);
+  OwnFd silent_ = listen_at(host_.runtime().dir_fd(), kName);
   Fd region_{::memfd_create("region", MFD_CLOEXEC)};
   HandService service_;
   std::shared_ptr<Link> link_ = make_link(3000);
@@ -158,7 +156,7 @@ TEST_F(PatienceTest, IsCountedForEachRequest) {
 
 TEST_F(PatienceTest, DoesNotWaitAgainAfterItsEnd) {
   ask();
-  silent_.reset();
+  silent_ = OwnFd();
   link_->stop();
   EXPECT_EQ(answers_, 1);
   EXPECT_FALSE(service_.pass());

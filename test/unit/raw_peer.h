@@ -20,7 +20,7 @@ namespace urma::shm {
 // One end of a control connection.
 class RawSocket {
  public:
-  explicit RawSocket(Fd socket) : socket_(std::move(socket)) {}
+  explicit RawSocket(OwnFd socket) : socket_(std::move(socket)) {}
 
   int fd() const { return socket_.get(); }
   // False if the other end takes no more, or is gone.
@@ -53,7 +53,7 @@ class RawSocket {
   }
 
  private:
-  Fd socket_;
+  OwnFd socket_;
 };
 
 // A peer of an owner.
@@ -130,8 +130,8 @@ class RawPeer : public RawSocket {
   SharedMemory region_ =
       SharedMemory::create("urma-segments", SegmentTable::kSharedBytes, PeerMay::kRead, 0);
 
-  static Fd connected(Node& owner) {
-    Fd socket;
+  static OwnFd connected(Node& owner) {
+    OwnFd socket;
     const auto connect = [&] {
       return connect_to(owner.runtime().dir_fd(), owner.socket_name().c_str(), &socket) ==
              Connect::kDone;
@@ -146,9 +146,9 @@ class RawOwner : public Host {
  public:
   // The next connection, with the greeting answered.
   RawSocket accept(const std::vector<int>& more_descriptors = {}) {
-    Fd accepted;
+    OwnFd accepted;
     const auto accept_one = [&] {
-      accepted.reset(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      accepted = OwnFd::accept(listener_.get());
       return accepted.valid();
     };
     if (!eventually(accept_one)) throw std::runtime_error("no connection arrived");
@@ -178,7 +178,7 @@ class RawOwner : public Host {
  private:
   const uint32_t id_ = runtime().alloc_id(IdKind::kJfr);
   const uint32_t token_id_ = runtime().alloc_id(IdKind::kToken);
-  const Fd listener_ = listen_at(runtime().dir_fd(), socket_name().c_str());
+  const OwnFd listener_ = listen_at(runtime().dir_fd(), socket_name().c_str());
   const SharedMemory words_ =
       SharedMemory::create("urma-segments", SegmentTable::kSharedBytes, PeerMay::kRead, 0);
 };

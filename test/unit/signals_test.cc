@@ -5,12 +5,15 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstring>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "test/process/kernel.h"
@@ -72,9 +75,18 @@ TEST(Signals, AnInterruptedCopyDoesNotTakeThePeerForGone) {
 
 // The fuzzers, which have a timer, ask their owner with it.
 TEST(Signals, ARawPeerWaitsForItsAnswer) {
-  int ends[2];
-  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
-  RawSocket peer{Fd(ends[0])}, owner{Fd(ends[1])};
+  const OwnFd listener(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  // The kernel chooses a name.
+  sockaddr_un address = {AF_UNIX, {}};
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  socklen_t bytes = sizeof(sa_family_t);
+  ASSERT_EQ(::bind(listener.get(), any, bytes), 0);
+  ASSERT_EQ(::listen(listener.get(), 1), 0);
+  bytes = sizeof(address);
+  ASSERT_EQ(::getsockname(listener.get(), any, &bytes), 0);
+  OwnFd connected(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(::connect(connected.get(), any, bytes), 0);
+  RawSocket peer{std::move(connected)}, owner{OwnFd::accept(listener.get())};
   const Interrupter interrupter;
   const uint64_t until = handled.load(std::memory_order_relaxed) + 100;
   std::thread answerer([&] {

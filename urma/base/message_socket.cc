@@ -40,8 +40,8 @@ int status_of_errno() {
   return std::ranges::find(kLacks, errno) != std::end(kLacks) ? URMA_ENOMEM : URMA_FAIL;
 }
 
-Fd new_socket() {
-  Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+OwnFd new_socket() {
+  OwnFd socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (!socket.valid()) fail_errno(status_of_errno(), "making a control socket");
   return socket;
 }
@@ -158,8 +158,8 @@ void send_hint(int socket, const void* message, size_t bytes) {
   [[maybe_unused]] ssize_t sent = ::send(socket, message, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-Fd listen_at(int dir_fd, const char* name, mode_t mode) {
-  Fd socket = new_socket();
+OwnFd listen_at(int dir_fd, const char* name, mode_t mode) {
+  OwnFd socket = new_socket();
   const sockaddr_un address = address_in(dir_fd, name);
   ::unlinkat(dir_fd, name, 0);
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
@@ -178,7 +178,7 @@ Fd listen_at(int dir_fd, const char* name, mode_t mode) {
   return socket;
 }
 
-Connect connect_to(int dir_fd, const char* name, Fd* socket) {
+Connect connect_to(int dir_fd, const char* name, OwnFd* socket) {
   *socket = new_socket();
   const sockaddr_un address = address_in(dir_fd, name);
   if (::connect(socket->get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "urma/base/fd.h"
+#include "urma/base/own_fd.h"
 
 namespace urma {
 
@@ -28,10 +29,10 @@ using Attached = std::vector<Fd>;
 // A non-blocking SOCK_SEQPACKET socket and what could not be sent yet.
 class MessageSocket {
  public:
-  explicit MessageSocket(Fd socket) : socket_(std::move(socket)) {}
+  explicit MessageSocket(OwnFd socket) : socket_(std::move(socket)) {}
 
   int fd() const { return socket_.get(); }
-  Fd release() { return std::move(socket_); }
+  OwnFd release() { return std::move(socket_); }
   PeerCredentials credentials() const;
   // Opens the process at the other end. Throws Error if that fails, or if the peer has ended, since
   // its pid may then be another process; invalid if the kernel gives no pidfd.
@@ -55,7 +56,7 @@ class MessageSocket {
 
   Sent send_now(const void* message, size_t bytes, std::span<const int> fds);
 
-  Fd socket_;
+  OwnFd socket_;
   std::deque<Queued> queue_;
 };
 
@@ -63,9 +64,9 @@ class MessageSocket {
 void send_hint(int socket, const void* message, size_t bytes);
 
 // A socket bound to, or connected to, `name` in the directory `dir_fd`. Throws Error.
-Fd listen_at(int dir_fd, const char* name, mode_t mode = 0600);
+OwnFd listen_at(int dir_fd, const char* name, mode_t mode = 0600);
 enum class Connect { kDone, kAgain, kRefused };
-Connect connect_to(int dir_fd, const char* name, Fd* socket);
+Connect connect_to(int dir_fd, const char* name, OwnFd* socket);
 
 }  // namespace urma
 

@@ -17,6 +17,10 @@ class OwnFd {
   // The same of accept4(2), non-blocking.
   static OwnFd accept(int listener);
   OwnFd(OwnFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  OwnFd& operator=(OwnFd&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
   ~OwnFd();
   OwnFd(const OwnFd&) = delete;
   OwnFd& operator=(const OwnFd&) = delete;

@@ -105,7 +105,7 @@ InspectServer::~InspectServer() {
 
 void InspectServer::accept_some() {
   for (int turn = 0; turn < kAcceptsPerTurn; ++turn) {
-    Fd accepted(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    OwnFd accepted = OwnFd::accept(socket_.get());
     if (accepted.valid()) {
       admit(std::move(accepted));
     } else if (errno != ECONNABORTED && errno != EINTR) {
@@ -115,7 +115,7 @@ void InspectServer::accept_some() {
   }
 }
 
-void InspectServer::admit(Fd socket) {
+void InspectServer::admit(OwnFd socket) {
   MessageSocket connection(std::move(socket));
   const PeerCredentials peer = connection.credentials();
   if (peer.uid != ::geteuid()) {

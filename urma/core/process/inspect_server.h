@@ -35,7 +35,7 @@ class InspectServer {
   using Guests = std::map<uint64_t, Guest>;  // oldest first
 
   void accept_some();
-  void admit(Fd socket);
+  void admit(OwnFd socket);
   Guests::iterator least_entitled();
   void serve(uint64_t number);
   static void answer(MessageSocket* connection, const InspectRequest& request);
@@ -45,7 +45,7 @@ class InspectServer {
   Service& service_;
   const int dir_;
   const std::string name_;
-  const Fd socket_;
+  const OwnFd socket_;
   uint64_t last_number_ = 0;
   Guests guests_;
   Service::TimerId resume_timer_ = 0;

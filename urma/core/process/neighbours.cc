@@ -34,7 +34,7 @@ constexpr int kStartField = 19;
 struct Neighbour {
   uint32_t slot;
   PeerCredentials peer;
-  Fd socket;
+  OwnFd socket;
 };
 
 uint64_t clock_ns(clockid_t clock) {
@@ -45,7 +45,7 @@ uint64_t clock_ns(clockid_t clock) {
 
 // Nothing if no process serves this slot before the deadline.
 std::optional<Neighbour> connect_to_slot(const Runtime& runtime, uint32_t slot, uint64_t deadline) {
-  Neighbour found = {slot, {}, Fd()};
+  Neighbour found = {slot, {}, OwnFd()};
   for (;;) {
     const auto name = runtime.socket_name(slot, kInspectName);
     const Connect connected = connect_to(runtime.dir_fd(), name.c_str(), &found.socket);

@@ -48,7 +48,9 @@ class ProcessRuntime final : public Runtime {
 
   // In a forked child: closes what belongs to the parent only.
   void leave_to_parent() {
+    slot_.file.fd.reset();
     uasid_name_.reset();
+    if (uasid_file_.has_value()) uasid_file_->fd.reset();
     id_file_.leave_to_parent();
   }
 

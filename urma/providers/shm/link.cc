@@ -70,7 +70,7 @@ void Link::give_up(const std::exception& why) {
 }
 
 void Link::connect() {
-  Fd socket;
+  OwnFd socket;
   switch (connect_to(runtime_->dir_fd(), socket_name_.c_str(), &socket)) {
     case Connect::kDone:
       connected(std::move(socket));
@@ -84,7 +84,7 @@ void Link::connect() {
   }
 }
 
-void Link::connected(Fd socket) {
+void Link::connected(OwnFd socket) {
   connection_ = std::make_unique<MessageSocket>(std::move(socket));
   const PeerCredentials credentials = connection_->credentials();
   if (!runtime_->admits(credentials.uid)) {

@@ -103,7 +103,7 @@ class Link : public std::enable_shared_from_this<Link> {
 
   void try_connect();
   void connect();
-  void connected(Fd socket);
+  void connected(OwnFd socket);
   void on_ready(uint32_t events);
   void on_hello(const Reply& reply, Attached& fds);
   void dispatch(const Reply& reply, Attached& fds);

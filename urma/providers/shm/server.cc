@@ -94,7 +94,7 @@ Reply with_answer(Answer answer) {
 // One client: a peer
 // -------------------------------------------------------------------------------------------------
 
-Client::Client(Transport* transport, Fd socket)
+Client::Client(Transport* transport, OwnFd socket)
     : transport_(transport),
       connection_(std::move(socket)),
       process_(std::make_shared<PeerProcess>()) {
@@ -104,6 +104,8 @@ Client::Client(Transport* transport, Fd socket)
 }
 
 Client::~Client() {
+  // Tells the peer at once, also if a cloned process has a copy of the descriptor.
+  ::shutdown(fd(), SHUT_RDWR);
   if (region_ != nullptr) transport_->peer_writes().remove(region_.get());
   // What the peer published before its end is delivered first.
   for (auto& [number, ring] : rings_) ring->abandon(/*still_lends=*/false);
@@ -522,7 +524,7 @@ void Server::end_grant(SegmentRef ref) {
 
 void Server::accept_some() {
   for (int turn = 0; turn < kAcceptsPerTurn; ++turn) {
-    Fd accepted(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    OwnFd accepted = OwnFd::accept(socket_.get());
     if (accepted.valid()) {
       admit(std::move(accepted));
     } else if (errno == EMFILE || errno == ENFILE) {
@@ -534,7 +536,7 @@ void Server::accept_some() {
   }
 }
 
-void Server::admit(Fd socket) {
+void Server::admit(OwnFd socket) {
   const int fd = socket.get();
   auto client = std::make_shared<Client>(transport_, std::move(socket));
   const auto connections = std::count_if(clients_.begin(), clients_.end(), [&](const auto& entry) {
@@ -582,9 +584,7 @@ void Server::await_hello(Client* client, int looks) {
 void Server::refuse_one() {
   URMA_LOG_LIMITED(ERR, "a peer is refused: no descriptor is left; raise RLIMIT_NOFILE");
   spare_.reset();
-  Fd refused(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  const bool done = refused.valid();
-  refused.reset();
+  const bool done = OwnFd::accept(socket_.get()).valid();
   spare_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!done || !spare_.valid()) pause();
 }

@@ -26,7 +26,7 @@ class Transport;
 // One peer that imports from this process. Everything it sends is checked here.
 class Client : public std::enable_shared_from_this<Client> {
  public:
-  Client(Transport* transport, Fd socket);
+  Client(Transport* transport, OwnFd socket);
   ~Client();
 
   int fd() const { return connection_.fd(); }
@@ -82,7 +82,7 @@ class Server {
 
  private:
   void accept_some();
-  void admit(Fd socket);
+  void admit(OwnFd socket);
   // Serves the client from now on.
   void begin(Client* client);
   // Drops the client if it has not greeted after so many looks.
@@ -93,7 +93,7 @@ class Server {
 
   Transport* transport_;
   std::string socket_name_;
-  Fd socket_;
+  OwnFd socket_;
   Service::TimerId resume_timer_ = 0;
   Fd spare_;  // closed for a moment to refuse a peer when no descriptor is left
   struct Admitted {
