@@ -36,6 +36,7 @@ struct IncomingWay {
   uint64_t rnr_limit_ns = 0;      // a message's wait for a receive; UINT64_MAX: unlimited
   uint64_t rnr_since_ns = 0;      // when a message began to wait for a receive; 0: none does
   uint32_t silence = 0;           // for ReceiveEngine's turns
+  bool invalidated = false;       // the first message has ended the access that it names
   std::atomic<bool> abandoned{false};
 };
 

@@ -158,10 +158,24 @@ class ReceiveEngine : public Base {
     way->close(URMA_CR_WR_FLUSH_ERR);
     return Step::kFinished;
   }
-  // The message is received: makes the record of its receive. `remote` is how it ends for its
-  // sender.
-  void finish(Way* way, const Message& message, ReceiveEntry* entry, urma_cr_status_t local,
-              uint8_t remote, Poll* poll) URMA_REQUIRES(lock_);
+  // A message is received in two steps: the record of its receive is made, and then it is through.
+  // False, with nothing done, if the JFC has no room for the record any more: the message waits.
+  bool make_record(Way* way, const Message& message, const ReceiveEntry& entry,
+                   urma_cr_status_t local, Poll* poll) URMA_REQUIRES(lock_);
+  // `remote` is how it ends for its sender.
+  void finish(Way* way, const Message& message, urma_cr_status_t local, uint8_t remote)
+      URMA_REQUIRES(lock_);
+  // One that has no record: it may have waited for room for one before.
+  static void refuse(Way* way, const Message& message, urma_cr_status_t status) {
+    way->invalidated = false;
+    way->consume(message, static_cast<uint8_t>(status));
+  }
+  // Once for a message, although it may wait afterwards. To be forgotten when it is through.
+  bool invalidate_once(Way* way, const Message& message) URMA_REQUIRES(lock_) {
+    way->invalidated =
+        way->invalidated || this->invalidate(way->who(), message, invalidation_of(*way, message));
+    return way->invalidated;
+  }
 
   // For poll_alone(): takes the first message of a single way without a call, if it is plain, and
   // leaves all else to others. The poller's lock is held, which a pointer to a function cannot
@@ -457,6 +471,9 @@ class ReceiveEngine : public Base {
     way->close(URMA_CR_REM_OPERATION_ERR);
     return Step::kFinished;
   }
+  static bool is_solicited(const Message& message, urma_cr_status_t local) {
+    return (message.flags & kSolicited) != 0 || local != URMA_CR_SUCCESS;
+  }
   // A kind of message that the mode lacks is as bad as an unknown kind.
   static bool is_foreign(const Way& way, const Message& message) {
     return way.messages_only && message.kind != MessageKind::kSend &&
@@ -552,7 +569,7 @@ inline auto ReceiveEngine<Derived, Way, Base>::advance(Way* way, Poll* poll) -> 
   urma_cr_status_t refusal;
   if (way->bond != nullptr && !this->from_peer(way, &refusal)) {
     const bool refused = refusal != URMA_CR_SUCCESS;
-    if (refused) way->consume(message, static_cast<uint8_t>(refusal));
+    if (refused) refuse(way, message, refusal);
     if (abandoned) return end_abandoned(way);
     return refused ? Step::kMoved : Step::kBlocked;
   }
@@ -563,7 +580,7 @@ inline auto ReceiveEngine<Derived, Way, Base>::advance(Way* way, Poll* poll) -> 
   if (entry == nullptr) {
     refusal = this->refusal_of_waiting(way, message);
     if (refusal == URMA_CR_SUCCESS) return Step::kBlocked;
-    way->consume(message, static_cast<uint8_t>(refusal));
+    refuse(way, message, refusal);
     return Step::kMoved;
   }
   way->rnr_since_ns = 0;
@@ -580,7 +597,9 @@ inline auto ReceiveEngine<Derived, Way, Base>::deliver(Way* way, const Message& 
   if (!plain) [[unlikely]]
     return deliver_specially(way, message, entry, local, poll);
   scatter(*way, message, entry);
-  finish(way, message, entry, local, URMA_CR_SUCCESS, poll);
+  if (!make_record(way, message, *entry, local, poll)) [[unlikely]]
+    return Step::kBlocked;
+  finish(way, message, local, URMA_CR_SUCCESS);
   return Step::kMoved;
 }
 
@@ -592,15 +611,17 @@ auto ReceiveEngine<Derived, Way, Base>::deliver_specially(Way* way, const Messag
   if (const std::optional<Step> step = begin_own_parts(way, message, entry, local, poll)) {
     return *step;
   }
-  if (local != URMA_CR_SUCCESS) {
-    this->log_failure(*way, message, entry, local);
-  } else if (!this->invalidate(way->who(), message, invalidation_of(*way, message))) {
-    way->consume(message, URMA_CR_REM_ACCESS_ABORT_ERR);
-    return Step::kMoved;
-  } else {
+  if (local == URMA_CR_SUCCESS) {
+    if (!invalidate_once(way, message)) {
+      way->consume(message, URMA_CR_REM_ACCESS_ABORT_ERR);
+      return Step::kMoved;
+    }
     scatter(*way, message, entry);
   }
-  finish(way, message, entry, local, static_cast<uint8_t>(this->remote_status(local)), poll);
+  if (!make_record(way, message, *entry, local, poll)) return Step::kBlocked;
+  if (local != URMA_CR_SUCCESS) this->log_failure(*way, message, entry, local);
+  way->invalidated = false;
+  finish(way, message, local, static_cast<uint8_t>(this->remote_status(local)));
   return Step::kMoved;
 }
 
@@ -622,26 +643,29 @@ inline void ReceiveEngine<Derived, Way, Base>::scatter(const Way& way, const Mes
 }
 
 template <typename Derived, ReceivingWay Way, typename Base>
-void ReceiveEngine<Derived, Way, Base>::finish(Way* way, const Message& message,
-                                               ReceiveEntry* entry, urma_cr_status_t local,
-                                               uint8_t remote, Poll* poll) {
-  bool kept = true;
-  const bool solicited = (message.flags & kSolicited) != 0 || local != URMA_CR_SUCCESS;
+inline bool ReceiveEngine<Derived, Way, Base>::make_record(Way* way, const Message& message,
+                                                           const ReceiveEntry& entry,
+                                                           urma_cr_status_t local, Poll* poll) {
   if (urma_cr_t* record = poll->place(way->jfc); record != nullptr) {
-    this->fill_record(*way, message, *entry, local, record);
-  } else {
-    urma_cr_t left;
-    this->fill_record(*way, message, *entry, local, &left);
-    kept = poll->leave(way->jfc, left, solicited);
+    this->fill_record(*way, message, entry, local, record);
+    return true;
   }
+  urma_cr_t left;
+  this->fill_record(*way, message, entry, local, &left);
+  if (poll->leave(way->jfc, left, is_solicited(message, local))) [[likely]]
+    return true;
+  // There was room when the message began; another receiver of the JFC has taken it.
+  way->jfc->overflowed();
+  return false;
+}
+
+template <typename Derived, ReceivingWay Way, typename Base>
+void ReceiveEngine<Derived, Way, Base>::finish(Way* way, const Message& message,
+                                               urma_cr_status_t local, uint8_t remote) {
   posted_.pop();
   counters_.ended(local, message.length);
   this->watch_limit(posted_.size());
-  if (kept) {
-    way->jfc->completed(1, solicited);
-  } else {
-    this->lost(way->jfc, way->target);
-  }
+  way->jfc->completed(1, is_solicited(message, local));
   way->consume(message, remote);
 }
 

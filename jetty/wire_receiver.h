@@ -135,17 +135,19 @@ auto WireReceiverOver<Base>::go_on(WireIncoming* way, Poll* poll) -> Step {
     return Step::kMoved;
   }
   ReceiveEntry* entry = posted_.front();
-  end_parts();
   const bool whole = landing == WireIncoming::Landing::kWhole;
   const urma_cr_status_t local = whole ? this->check(entry, message) : URMA_CR_LOC_ACCESS_ERR;
-  if (local != URMA_CR_SUCCESS) {
-    this->log_failure(*way, message, entry, local);
-  } else if (message.kind == MessageKind::kSendInvalidate &&
-             !this->invalidate(way->who(), message, invalidation_of(*way, message))) {
+  if (local == URMA_CR_SUCCESS && message.kind == MessageKind::kSendInvalidate &&
+      !this->invalidate_once(way, message)) {
+    end_parts();
     way->consume(message, URMA_CR_REM_ACCESS_ABORT_ERR);
     return Step::kMoved;
   }
-  this->finish(way, message, entry, local, static_cast<uint8_t>(this->remote_status(local)), poll);
+  if (!this->make_record(way, message, *entry, local, poll)) return Step::kBlocked;
+  if (local != URMA_CR_SUCCESS) this->log_failure(*way, message, entry, local);
+  end_parts();
+  way->invalidated = false;
+  this->finish(way, message, local, static_cast<uint8_t>(this->remote_status(local)));
   return Step::kMoved;
 }
 

@@ -460,6 +460,46 @@ TEST_F(StateTest, OverflowOfAJfcLosesNothing) {
   });
 }
 
+// Two messages of several turns begin while there is room for one record.
+TEST_F(StateTest, OverflowOfASharedJfcLosesNoLargeMessage) {
+  run_one([](Channel&) {
+    constexpr size_t kSize = 4 << 20;
+    Config config;
+    config.jetty = false;
+    OwnedEndpoint endpoint(config);
+    std::vector<char> memory(3 * kSize, 'm');
+    urma_target_seg_t* const segment = endpoint.add(memory.data(), memory.size());
+    urma_jfc_cfg_t jfc_cfg = jfc_config(1);
+    const OwnedJfc jfc = urma_create_jfc(endpoint.ctx, &jfc_cfg);
+    urma_jfr_cfg_t cfg = endpoint.jfr->jfr_cfg;
+    cfg.id = 0;
+    cfg.jfc = jfc;
+    const OwnedJfr jfrs[] = {urma_create_jfr(endpoint.ctx, &cfg),
+                             urma_create_jfr(endpoint.ctx, &cfg)};
+    urma_rjfr_t remotes[] = {remote_jfr(jfrs[0]->jfr_id), remote_jfr(jfrs[1]->jfr_id)};
+    const ImportedJfr targets[] = {urma_import_jfr(endpoint.ctx, &remotes[0], nullptr),
+                                   urma_import_jfr(endpoint.ctx, &remotes[1], nullptr)};
+    const auto exchange = [&](size_t size) {
+      for (int i = 0; i < 2; ++i) {
+        urma_sge_t into = piece(segment, memory.data() + (1 + i) * kSize, size);
+        urma_jfr_wr_t wr = {{&into, 1}, size, nullptr};
+        urma_jfr_wr_t* bad = nullptr;
+        EXPECT_EQ(urma_post_jfr_wr(jfrs[i], &wr, &bad), URMA_SUCCESS);
+        urma_sge_t from = piece(segment, memory.data(), size);
+        endpoint.post(send_request(targets[i], &from, size));
+      }
+      // Moves messages for no poll of their own JFC, until there is a record of one of them.
+      wait_for_success(endpoint.send_jfc, size);
+      wait_for_success(jfc, size);
+      wait_for_success(jfc, size);
+      wait_for_success(endpoint.send_jfc, size);
+      EXPECT_TRUE(has_nothing(jfc));
+    };
+    exchange(8);
+    exchange(kSize);
+  });
+}
+
 // A jetty that sends nothing still learns of the death of its peer; an RM jetty does not care.
 TEST_F(StateTest, DeathOfABoundPeerIsAnEvent) {
   for (const bool rc : {true, false}) {

@@ -44,7 +44,8 @@ std::optional<Receiver::Step> Receiver::begin_landing(IncomingRing* ring, const 
   } catch (const std::exception& error) {
     URMA_LOG_LIMITED(ERR, "a message of {} bytes cannot be gathered: {}", message.length,
                      error.what());
-    finish(ring, message, entry, URMA_CR_LOC_OPERATION_ERR, URMA_CR_REM_OPERATION_ERR, poll);
+    if (!make_record(ring, message, *entry, URMA_CR_LOC_OPERATION_ERR, poll)) return Step::kBlocked;
+    finish(ring, message, URMA_CR_LOC_OPERATION_ERR, URMA_CR_REM_OPERATION_ERR);
     return Step::kMoved;
   }
   if (!begin_pull(ring, message)) {

@@ -31,6 +31,8 @@ struct Pull {
   Invalidation invalidation;
   std::array<PayloadPiece, 256> pieces;
   uint32_t count;
+  bool ended;  // with these; there may be no room for its record yet
+  urma_cr_status_t local, remote;
   std::shared_ptr<StagedCopy> staged;      // the part that the sender was asked for
   std::unique_ptr<OpaqueLanding> landing;  // if the processor cannot write to the receive
 };
@@ -96,6 +98,7 @@ struct IncomingRing : IncomingWay {
       ring.consume(*message, URMA_CR_WR_FLUSH_ERR);
       // The next one waits by itself.
       rnr_since_ns = unbound_since_ns = 0;
+      invalidated = false;
       seen = ring.peek(message);
     }
     return seen;
@@ -136,6 +139,7 @@ class Receiver : public ReceiveEngine<Receiver, IncomingRing> {
   void ways_gone() URMA_REQUIRES(lock_);
 
   static Step end_unanswered(IncomingRing* ring);
+  std::optional<Step> pull_part(IncomingRing* ring, ReceiveEntry* entry) URMA_REQUIRES(lock_);
   bool begin_pull(IncomingRing* ring, const Message& message) URMA_REQUIRES(lock_);
   // For a receive that the processor cannot write to.
   [[gnu::noinline]] std::optional<Step> begin_landing(IncomingRing* ring, const Message& message,

@@ -66,22 +66,21 @@ bool Receiver::begin_pull(IncomingRing* ring, const Message& message) {
   pull->mapped = true;
   pull->invalidation = invalidation_of(*ring, message);
   pull->count = 0;
+  pull->ended = false;
   if ((message.flags & kByReference) != 0 && !read_pieces(*ring, message, pull)) return false;
   ring->pull = pull;
   holding_ = ring;
   return true;
 }
 
-// Copies the next part of a message by reference, and finishes it with the last one.
-Receiver::Step Receiver::go_on(IncomingRing* ring, Poll* poll) {
-  if (ring->took_back()) return end_abandoned(ring);
+// Copies the next part of a message by reference. Nothing if it has ended, as `ended` then says.
+std::optional<Receiver::Step> Receiver::pull_part(IncomingRing* ring, ReceiveEntry* entry) {
   Pull& pull = *ring->pull;
-  ReceiveEntry* entry = posted_.front();
-  urma_cr_status_t local = check(entry, pull.message);
+  urma_cr_status_t& local = pull.local = check(entry, pull.message);
   if (local == URMA_CR_LOC_ACCESS_ERR && pull.landing != nullptr && pull.landing->stands()) {
     local = URMA_CR_SUCCESS;
   }
-  urma_cr_status_t remote = URMA_CR_REM_OPERATION_ERR;
+  urma_cr_status_t& remote = pull.remote = URMA_CR_REM_OPERATION_ERR;
   if (local == URMA_CR_SUCCESS) {
     const uint64_t moved = pull.moved;
     remote = pull_some(ring, &pull, entry);
@@ -107,6 +106,21 @@ Receiver::Step Receiver::go_on(IncomingRing* ring, Poll* poll) {
       remote = URMA_CR_REM_ACCESS_ABORT_ERR;
     }
   }
+  pull.ended = true;
+  return std::nullopt;
+}
+
+// Finishes it with the last part, once there is room for its record.
+Receiver::Step Receiver::go_on(IncomingRing* ring, Poll* poll) {
+  if (ring->took_back()) return end_abandoned(ring);
+  Pull& pull = *ring->pull;
+  ReceiveEntry* entry = posted_.front();
+  if (!pull.ended) {
+    if (const std::optional<Step> step = pull_part(ring, entry)) return *step;
+  }
+  const urma_cr_status_t local = pull.local, remote = pull.remote;
+  const bool received = local != URMA_CR_SUCCESS || remote == URMA_CR_SUCCESS;
+  if (received && !make_record(ring, pull.message, *entry, local, poll)) return Step::kBlocked;
   ring->pull = nullptr;
   end_parts();
   if (pull.count != 0 && pull.moved == pull.message.length) {
@@ -114,7 +128,7 @@ Receiver::Step Receiver::go_on(IncomingRing* ring, Poll* poll) {
                     : ring->process->reachable() ? CopyMethod::kByKernel
                                                  : CopyMethod::kStaged);
   }
-  if (local == URMA_CR_SUCCESS && remote != URMA_CR_SUCCESS) {
+  if (!received) {
     // The sender's memory, or its right, failed; nothing was received and the receive stays posted.
     if (remote == URMA_CR_ACK_TIMEOUT_ERR) return end_unanswered(ring);
     URMA_LOG_FAILED(
@@ -124,7 +138,7 @@ Receiver::Step Receiver::go_on(IncomingRing* ring, Poll* poll) {
   } else {
     const bool poisoned = local == URMA_CR_LOC_DATA_POISON;
     if (local != URMA_CR_SUCCESS && !poisoned) log_failure(*ring, pull.message, entry, local);
-    finish(ring, pull.message, entry, local, static_cast<uint8_t>(remote), poll);
+    finish(ring, pull.message, local, static_cast<uint8_t>(remote));
     if (poisoned) {
       URMA_LOG_FAILED(
           "queue {:#x}: process {} does not go on with its part of a message of id {:#x}",

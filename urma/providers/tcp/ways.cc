@@ -402,6 +402,7 @@ Peek IncomingEnd::next(Message* message) {
     consume(*gone, URMA_CR_WR_FLUSH_ERR);
     // The next one waits by itself.
     rnr_since_ns = unbound_since_ns = 0;
+    invalidated = false;
   }
   const MutexLock lock(mutex_);
   if (held_.empty()) return Peek::kEmpty;
