@@ -24,7 +24,8 @@
 #endif
 #define ROOM_FOR(count) (head - FREE_FROM + count + 1 <= SLOTS)
 
-// Shared memory. The first word holds the position + 1, so that zeros are not a message.
+// Shared memory. The first word holds the position + 1, so that zeros are not a message in
+// the first lap, and a word with the position itself in none.
 byte tag[SLOTS], slots[SLOTS], id[SLOTS];
 bool wants_answer[SLOTS];
 bool failed[SLOTS];  // the answers
@@ -53,7 +54,7 @@ inline put(position, word, number) {
 inline send(count) {
 #ifndef NO_CLEAR
   if
-  :: dirty[AT(head + count)] -> put(head + count, 0, GARBAGE)
+  :: dirty[AT(head + count)] -> put(head + count, head + count, GARBAGE)
   :: else
   fi;
 #endif

@@ -103,7 +103,7 @@ void RingProducer::begin(uint32_t payload) {
   const uint64_t next = head_ + begun_slots_;
   const uint64_t mask = layout_.slots() - 1;
   if (dirty_[next & mask] != 0) [[unlikely]] {
-    layout_.header(next).word.store(0, std::memory_order_relaxed);
+    layout_.header(next).word.store(no_message(next), std::memory_order_relaxed);
     dirty_[next & mask] = 0;
   }
   for (uint64_t slot = head_ + 1; slot < next; ++slot) dirty_[slot & mask] = 1;
@@ -172,7 +172,7 @@ bool RingProducer::lends_what_fits() {
 
 // A consumer that comes later finds nothing there; one that is copying finds out afterwards.
 void RingProducer::hide(uint64_t position) {
-  layout_.header(position).word.store(0, std::memory_order_relaxed);
+  layout_.header(position).word.store(no_message(position), std::memory_order_relaxed);
   // SYNC(ring-hidden): this release fence, before the program uses its memory again, pairs with the
   // acquire fence in RingConsumer::lent.
   std::atomic_thread_fence(std::memory_order_release);

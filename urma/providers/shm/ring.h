@@ -72,8 +72,11 @@ struct alignas(kCacheLine) RingRequests {
 };
 static_assert(sizeof(RingAnswers) == kCacheLine && sizeof(RingRequests) == kCacheLine);
 
-// A message's first word: the low half of position + 1 (so that zeroed memory is no message), then
-// kind, flags and the number of slots.
+// A word that is no message at this position, nor at another one that has the same slot.
+constexpr uint64_t no_message(uint64_t position) { return static_cast<uint32_t>(position); }
+
+// A message's first word: the low half of position + 1 (so that zeroed memory is no message in the
+// first lap), then kind, flags and the number of slots.
 [[gnu::always_inline]] constexpr uint64_t first_word(uint64_t position, MessageKind kind,
                                                      uint8_t flags, uint32_t slots) {
   return static_cast<uint32_t>(position + 1) | uint64_t{static_cast<uint8_t>(kind)} << 32 |
