@@ -7,6 +7,7 @@
 
 #include <sys/uio.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -48,6 +49,7 @@ struct DirectAccess {
   char* mapped;
   char* local;
   uint64_t bytes;
+  const Grant* grant;
 };
 
 // A message of at most one local piece.
@@ -56,9 +58,9 @@ struct DirectSend {
   uint32_t bytes;
 };
 
-// False if the remote bytes are not mapped for this access; else *mapped says where they lie.
+// False if the remote bytes are not mapped for this access; else `request` says where they lie.
 [[gnu::always_inline]] inline bool find_mapped(const urma_sge_t& sge, uint64_t bytes,
-                                               uint32_t access, char** mapped) {
+                                               uint32_t access, DirectAccess* request) {
   if (sge.tseg == nullptr) return false;
   const Grant* grant = RemoteSegment::grant_of(static_cast<const SegmentHandle&>(*sge.tseg));
   if (grant == nullptr || (grant->direct_access & access) == 0) return false;
@@ -66,7 +68,8 @@ struct DirectSend {
   if (offset >= grant->mapped_bytes || bytes > grant->mapped_bytes - offset || !grant->stands()) {
     return false;
   }
-  *mapped = grant->mapped + offset;
+  request->mapped = grant->mapped + offset;
+  request->grant = grant;
   return true;
 }
 
@@ -97,7 +100,7 @@ struct DirectSend {
   }
   request->local = reinterpret_cast<char*>(piece.addr);
   request->bytes = piece.len;
-  return find_mapped(remote.sge[0], piece.len, access, &request->mapped);
+  return find_mapped(remote.sge[0], piece.len, access, request);
 }
 
 // cas and faa begin with the same two members.
@@ -111,7 +114,7 @@ struct DirectSend {
   }
   request->local = reinterpret_cast<char*>(local->addr);
   request->bytes = local->len;
-  return find_mapped(*remote, local->len, URMA_ACCESS_ATOMIC, &request->mapped);
+  return find_mapped(*remote, local->len, URMA_ACCESS_ATOMIC, request);
 }
 
 template <DirectKind kKind>
@@ -148,13 +151,21 @@ inline bool is_open(const urma_jfs_wr_t& wr) {
          static_cast<const Segment*>(wr.send.src.sge[0].tseg)->open_token_id != 0;
 }
 
+// False if a read may have brought what the owner has stored there after the registration. One of
+// few bytes is not worth the look.
 template <DirectKind kKind, bool kFew>
-[[gnu::always_inline]] inline void execute_direct(const urma_jfs_wr_t& wr,
+[[gnu::always_inline]] inline bool execute_direct(const urma_jfs_wr_t& wr,
                                                   const DirectAccess& request) {
   if constexpr (kKind == DirectKind::kWrite) {
     copy_in_order<kFew>(request.mapped, request.local, request.bytes);
   } else if constexpr (kKind == DirectKind::kRead) {
     copy_in_order<kFew>(request.local, request.mapped, request.bytes);
+    if constexpr (!kFew) {
+      // SYNC(segment-gone): this acquire fence, after the copy, pairs with the release fence in
+      // SegmentTable::end_for_peers.
+      std::atomic_thread_fence(std::memory_order_acquire);
+      return request.grant->stands();
+    }
   } else if constexpr (kKind == DirectKind::kWriteAtomic) {
     write_whole(request.mapped, request.local, request.bytes);
   } else {
@@ -164,6 +175,7 @@ template <DirectKind kKind, bool kFew>
         wr.opcode, request.mapped, static_cast<uint32_t>(request.bytes), wr.cas.cmp_data, second);
     copy_word(request.local, reinterpret_cast<const char*>(&before), request.bytes);
   }
+  return true;
 }
 
 }  // namespace urma::shm

@@ -254,11 +254,11 @@ inline bool Sender::post_simple(const urma_jfs_wr_t& wr, uint32_t* taken) {
       return false;
     }
     if (wr.flag.bs.complete_enable == 0) {
-      execute_direct<kKind, kFew>(wr, access);
-    } else {
-      if (!queue().room_after(*taken)) [[unlikely]]
+      if (!execute_direct<kKind, kFew>(wr, access)) [[unlikely]]
         return false;
-      execute_direct<kKind, kFew>(wr, access);
+    } else {
+      if (!queue().room_after(*taken) || !execute_direct<kKind, kFew>(wr, access)) [[unlikely]]
+        return false;
       fill_place(wr, access.bytes, kDone, queue().place_after(*taken));
       ++*taken;
     }
