@@ -50,7 +50,13 @@ void after_fork_in_child() URMA_NO_THREAD_SAFETY_ANALYSIS {
 // With the lock held: no child may get a copy that it does not know of.
 int keep(OwnFds* all, int fd) URMA_REQUIRES(all->mutex) {
   fd = above_standard(fd);
-  if (fd >= 0) all->fds.insert(fd);
+  if (fd < 0) return fd;
+  try {
+    all->fds.insert(fd);
+  } catch (...) {
+    ::close(fd);
+    throw;
+  }
   return fd;
 }
 
@@ -64,8 +70,8 @@ OwnFd::OwnFd(int domain, int type, int protocol) {
 
 OwnFd OwnFd::accept(int listener) {
   OwnFds& all = own_fds();
-  const MutexLock lock(all.mutex);
   OwnFd made;
+  const MutexLock lock(all.mutex);
   made.fd_ = keep(&all, ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   return made;
 }
