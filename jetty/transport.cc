@@ -164,7 +164,8 @@ void Transport::progress_receives() {
   const MutexLock lock(endpoints_mutex_, std::adopt_lock);
   for (size_t left = std::min(kReceiversPerSweep, receivers_.size()); left > 0; --left) {
     if (next_receiver_ >= receivers_.size()) next_receiver_ = 0;
-    receivers_[next_receiver_++]->try_progress();
+    Receiver* const next = receivers_[next_receiver_++];
+    guarded(URMA_LOG_SITE, [next] { next->try_progress(); });
   }
 }
 
@@ -189,12 +190,21 @@ void Transport::serve_hint() {
 // One turn for each receiver; the rest waits after everything else on this thread.
 void Transport::serve_round() {
   serving_ = false;
-  bool moved = false;
+  bool moved = false, failed = false;
   {
     const MutexLock lock(endpoints_mutex_);
-    for (Receiver* receiver : receivers_) moved |= receiver->serve();
+    for (Receiver* receiver : receivers_) {
+      bool served = false;
+      guarded(URMA_LOG_SITE, [&] {
+        moved |= receiver->serve();
+        served = true;
+      });
+      failed |= !served;
+    }
   }
   if (moved) serve_receives();
+  // Out of memory: a moment later there may be some.
+  if (failed) serve_hint();
 }
 
 void Transport::serve_senders() {
