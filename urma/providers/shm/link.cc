@@ -49,7 +49,6 @@ Link::~Link() = default;
 
 void Link::start() {
   hello_looks_ = looks_;
-  look_later();
   try_connect();
 }
 
@@ -57,6 +56,7 @@ void Link::start() {
 void Link::try_connect() {
   if (gone()) return;
   try {
+    look_later();
     connect();
   } catch (const std::exception& error) {
     give_up(error);
@@ -120,7 +120,7 @@ void Link::request(Request request, std::vector<int> fds, OnReply on_reply) {
   } else if (!ready_) {
     before_hello_.push_back({request, std::move(fds), std::move(on_reply)});
   } else {
-    send(request, fds, std::move(on_reply));
+    send(request, fds, &on_reply);
   }
 }
 
@@ -133,15 +133,21 @@ void Link::notify(Request request) {
   }
 }
 
-void Link::send(Request request, std::span<const int> fds, OnReply on_reply) {
+void Link::send(Request request, std::span<const int> fds, OnReply* on_reply) {
   request.number = next_number_;
   if (++next_number_ == 0) next_number_ = 1;
   const bool patient = request.type == RequestType::kMapSegment;
   // A look that is already due, for earlier requests, comes too early for this one.
   const uint32_t looks = timer_ != 0 ? looks_ + 1 : looks_;
-  waiting_.emplace(request.number, Asked{std::move(on_reply), patient ? kNoLook : looks});
-  if (!patient) look_later();
-  write(request, fds);
+  const auto asked = waiting_.emplace(request.number, Asked{nullptr, patient ? kNoLook : looks});
+  try {
+    if (!patient) look_later();
+    write(request, fds);
+  } catch (...) {
+    waiting_.erase(asked.first);
+    throw;
+  }
+  asked.first->second.on_reply = std::move(*on_reply);
 }
 
 void Link::write(const Request& request, std::span<const int> fds) {
@@ -221,12 +227,17 @@ void Link::on_hello(const Reply& reply, Attached& fds) {
   ready_ = true;
   URMA_LOG(DEBUG, "the way to process {} at socket {} is open", peer_.pid, socket_name_);
   if (before_hello_.empty() && timer_ != 0) service_->cancel(std::exchange(timer_, 0));
-  for (Waiting& waiting : std::exchange(before_hello_, {})) {
-    if (waiting.on_reply == nullptr) {
-      notify(waiting.request);
-    } else {
-      send(waiting.request, waiting.fds, std::move(waiting.on_reply));
+  try {
+    for (; !before_hello_.empty(); before_hello_.pop_front()) {
+      Waiting& waiting = before_hello_.front();
+      if (waiting.on_reply == nullptr) {
+        notify(waiting.request);
+      } else {
+        send(waiting.request, waiting.fds, &waiting.on_reply);
+      }
     }
+  } catch (const std::exception& error) {
+    give_up(error);
   }
 }
 
@@ -294,13 +305,14 @@ StagingArea& Link::staging() {
 
 void Link::request_copy(const Request& asked, std::shared_ptr<StagedCopy> copy,
                         std::function<void()> on_end) {
-  if (!std::exchange(staging_lent_, true)) {
+  if (!staging_lent_) {
     Request lend = {};
     lend.type = RequestType::kStage;
     // If the owner cannot take it now, it refuses the copies; the next one lends it again.
     request(lend, {staging().fd()}, [this](const Reply& reply, Attached&) {
       if (reply.answer != Answer::kAccepted) staging_lent_ = false;
     });
+    staging_lent_ = true;
   }
   request(asked, {},
           [copy = std::move(copy), on_end = std::move(on_end)](const Reply& reply, Attached&) {

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -107,7 +108,8 @@ class Link : public std::enable_shared_from_this<Link> {
   void on_ready(uint32_t events);
   void on_hello(const Reply& reply, Attached& fds);
   void dispatch(const Reply& reply, Attached& fds);
-  void send(Request request, std::span<const int> fds, OnReply on_reply);
+  // Takes on_reply over unless it throws.
+  void send(Request request, std::span<const int> fds, OnReply* on_reply);
   void write(const Request& request, std::span<const int> fds = {});
   void look_later();
   void look();
@@ -122,7 +124,7 @@ class Link : public std::enable_shared_from_this<Link> {
   const uint32_t looks_;
   const Calls calls_;
   std::unique_ptr<MessageSocket> connection_;
-  std::vector<Waiting> before_hello_;
+  std::deque<Waiting> before_hello_;
   std::map<uint32_t, Asked> waiting_;  // by number
   uint32_t next_number_ = 1;
   uint32_t hello_looks_ = 0;

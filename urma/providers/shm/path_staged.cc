@@ -58,7 +58,12 @@ void QueuePath::begin_staged(Direction direction, const Grant& grant, uint64_t a
                           0};
   Transport* transport = &sender_->transport();
   transport->service().post([copy, transport, request, link = grant.link] {
-    link->request_copy(request, copy, [transport] { transport->serve_senders(); });
+    try {
+      link->request_copy(request, copy, [transport] { transport->serve_senders(); });
+    } catch (const std::exception&) {
+      copy->end(Answer::kNoResourcesHere);
+      transport->serve_senders();
+    }
   });
   copying_ = std::move(copy);
 }

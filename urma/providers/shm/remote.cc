@@ -151,18 +151,19 @@ void RemoteSegment::finish(std::shared_ptr<Link> link, const Wanted& wanted, con
       {given.index, given.generation}, given.base, given.len, given.access, 0};
   const bool granted =
       reply.answer == Answer::kAccepted && possible(segment) && segment.len <= kMaxSegmentBytes;
+  Answer answer = reply.answer;
   bool map_now = false;
   // Logs nothing for an import that is only to be mapped: no program asked for it.
   if (!granted && mapped_ == Mapped::kWhenItPays) log_refusal(wanted, reply.answer);
   {
     const MutexLock lock(mutex_);
-    if (granted) {
-      map_now = accept(std::move(link), wanted, segment, given.reach);
-      attempt_ended(reply.answer, URMA_CR_SUCCESS);
-    } else {
-      const bool accepted = reply.answer == Answer::kAccepted;
-      attempt_ended(reply.answer, accepted ? URMA_CR_REM_OPERATION_ERR : status_of(reply.answer));
+    try {
+      if (granted) map_now = accept(std::move(link), wanted, segment, given.reach);
+    } catch (const std::exception&) {
+      answer = Answer::kNoResourcesHere;
     }
+    const bool nonsense = answer == Answer::kAccepted && !granted;
+    attempt_ended(answer, nonsense ? URMA_CR_REM_OPERATION_ERR : status_of(answer));
   }
   settled_.notify_all();
   if (map_now) ask_mapping();
@@ -181,16 +182,21 @@ bool RemoteSegment::accept(std::shared_ptr<Link> link, const Wanted& wanted,
                                mapping_.load(std::memory_order_relaxed));
   const bool map_now =
       mapped_ == Mapped::kWhenItPays && !mapped && (wanted_ || reach != Reach::kCopied);
+  auto fresh = kept ? nullptr : std::make_unique<Grant>();
   if (map_now) begin_mapping();
   if (kept) return map_now;
   // A new grant of the same registration goes on counting. Relaxed: a number.
   if (!same_registration(before, segment.ref)) copied_uses_.store(0, std::memory_order_relaxed);
-  auto fresh = std::make_unique<Grant>();
   fresh->link = std::move(link);
   fresh->wanted = wanted;
   fresh->segment = segment;
   fresh->is_opaque = reach == Reach::kOpaque && transport_->opaque() != nullptr;
-  publish(std::move(fresh));
+  try {
+    publish(std::move(fresh));
+  } catch (...) {
+    if (map_now) mapping_.store(false, std::memory_order_relaxed);
+    throw;
+  }
   return map_now;
 }
 
@@ -241,9 +247,15 @@ void RemoteSegment::count_use() {
 void RemoteSegment::ask_mapping() {
   const Grant* granted = grant();
   add_ref();  // dropped by finish_mapping()
-  granted->link->request(
-      request_of(RequestType::kMapSegment, granted->wanted), {},
-      [this, granted](const Reply& reply, Attached& fds) { finish_mapping(granted, reply, fds); });
+  try {
+    granted->link->request(request_of(RequestType::kMapSegment, granted->wanted), {},
+                           [this, granted](const Reply& reply, Attached& fds) {
+                             finish_mapping(granted, reply, fds);
+                           });
+  } catch (const std::exception&) {
+    Attached none;
+    finish_mapping(granted, Reply{0, Answer::kNoResources, {}}, none);
+  }
 }
 
 std::unique_ptr<MappedView> RemoteSegment::view_of(const Grant& granted,

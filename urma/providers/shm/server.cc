@@ -127,7 +127,7 @@ bool Client::on_ready(uint32_t events) {
     Attached fds;
     switch (connection_.receive(&request, sizeof(request), &fds)) {
       case MessageSocket::Received::kMessage:
-        if (!handle(request, fds)) return false;
+        if (!serve(request, fds)) return false;
         break;
       case MessageSocket::Received::kNothing:
         return true;
@@ -140,6 +140,17 @@ bool Client::on_ready(uint32_t events) {
     }
   }
   return true;
+}
+
+// Without memory or descriptors, the peer learns so at once.
+bool Client::serve(const Request& request, Attached& fds) {
+  try {
+    return handle(request, fds);
+  } catch (const std::exception& error) {
+    URMA_LOG_LIMITED(ERR, "a request of process {} fails: {}", process_->pid, error.what());
+    // One of number 0 awaits no answer.
+    return request.number == 0 || reply(with_answer(Answer::kNoResources), request.number);
+  }
 }
 
 bool Client::handle(const Request& request, Attached& fds) {
@@ -291,13 +302,17 @@ void Client::map_segment(const Request& request) {
 // One turn of making the segment's pages shareable; the rest waits after everything else on this
 // thread. A segment that goes meanwhile has nothing left to share.
 void Client::share_some(const SegmentGrant& grant, uint32_t number) {
-  if (transport_->pages()->share(grant.pages, kSharePerTurn)) {
-    --mapping_;
-    return hand_out(grant, number);
+  try {
+    if (!transport_->pages()->share(grant.pages, kSharePerTurn)) {
+      return transport_->service().post([weak = weak_from_this(), grant, number] {
+        if (const auto self = weak.lock()) self->share_some(grant, number);
+      });
+    }
+    hand_out(grant, number);
+  } catch (const std::exception&) {
+    reply(with_answer(Answer::kNoResources), number);
   }
-  transport_->service().post([weak = weak_from_this(), grant, number] {
-    if (const auto self = weak.lock()) self->share_some(grant, number);
-  });
+  --mapping_;
 }
 
 // The descriptors stay open while the segment stands, and it does while they are sent.

@@ -39,6 +39,7 @@ class Client : public std::enable_shared_from_this<Client> {
   bool on_ready(uint32_t events);
 
  private:
+  bool serve(const Request& request, Attached& fds);
   bool handle(const Request& request, Attached& fds);
   bool hello(const Request& request, Attached& fds);
   void import_segment(const Request& request);
