@@ -107,7 +107,9 @@ SharedMemory SharedMemory::adopt(Fd fd, size_t bytes, PeerMay this_side) {
 bool SharedMemory::end_mapping() const {
   if (::fcntl(fd(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0) return true;
   const int seals = ::fcntl(fd(), F_GET_SEALS);
-  return (seals & F_SEAL_SEAL) == 0 || (seals & F_SEAL_FUTURE_WRITE) != 0;
+  // A descriptor for reading adds no seals either: its sender may have another one.
+  const bool writable = (::fcntl(fd(), F_GETFL) & O_ACCMODE) == O_RDWR;
+  return ((seals & F_SEAL_SEAL) == 0 && writable) || (seals & F_SEAL_FUTURE_WRITE) != 0;
 }
 
 SharedMemory::SharedMemory(SharedMemory&& other) noexcept

@@ -44,7 +44,8 @@ class SharedMemory {
 
   // Both sides have mapped it: from now on nobody can map it for writing, write to its descriptor,
   // or punch holes into it, so that each access would fault. Needs the descriptor. False if someone
-  // has sealed it against that; if the kernel allows this process no seals, it stays as it is.
+  // has sealed it against that, or if the descriptor is for reading alone; if the kernel allows
+  // this process no seals, it stays as it is.
   bool end_mapping() const;
 
   void* data() const { return data_; }

@@ -163,6 +163,12 @@ TEST_F(HostileWakeupTest, ARegionThatItsOwnerCanPunchHolesIntoIsRefused) {
   const SharedMemory region =
       SharedMemory::create("urma-segments", SegmentTable::kSharedBytes, PeerMay::kWrite, 0);
   EXPECT_EQ(RawPeer(owner_).greet({region.fd()}), Answer::kNoResources);
+  // No seal can be added by this descriptor, and the peer has another one.
+  const SharedMemory open = SharedMemory::create("r", SegmentTable::kSharedBytes, PeerMay::kMap, 0);
+  const std::string path = "/proc/self/fd/" + std::to_string(open.fd());
+  const Fd read_only(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(read_only.valid());
+  EXPECT_EQ(RawPeer(owner_).greet({read_only.get()}), Answer::kNoResources);
 }
 
 // Objects come and go while a peer holds what it was given for them.
