@@ -175,7 +175,7 @@ long copy_in(FreezeCalls& calls, int uffd, uint64_t to, uint64_t from, uint64_t 
     to += copied;
     from += copied;
     len -= copied;
-    piece *= 2;
+    if (copied != 0) piece = std::min(2 * piece, len);
   }
   *done = to;
   return 0;

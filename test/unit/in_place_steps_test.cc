@@ -2,9 +2,12 @@
 //
 // Every system call on the way from private to shared memory and back is refused once, one after
 // the other, while a thread writes there: no byte is lost, and nothing blocks indefinitely.
+#include <linux/userfaultfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -63,8 +66,8 @@ class Writer {
   std::thread thread_;
 };
 
-// There and back. Calls between the marks go through the gate.
-void go_both_ways(Channel& channel) {
+// There and back. Calls between the marks go through the gate. Returns whether all is private then.
+bool go_both_ways(Channel& channel) {
   FilledMemory memory(kBytes, 0, 2 * kMiB);
   Writer writer(memory.get());
   PageTable table;
@@ -79,13 +82,16 @@ void go_both_ways(Channel& channel) {
   EXPECT_TRUE(shared_whole);
   EXPECT_TRUE(writer.all_is_there());
   EXPECT_TRUE(is_filled(memory.get(), kBytes));
+  const auto all = areas(address(memory.get()), address(memory.get()) + kBytes);
+  return std::ranges::none_of(
+      all, [](const std::string& line) { return line.find('/') != std::string::npos; });
 }
 
 class InPlaceSteps : public ::testing::TestWithParam<int> {};
 
 // Returns whether there were that many calls.
 bool refuse_one(int number, int error) {
-  Child child("child", go_both_ways);
+  Child child("child", [](Channel& channel) { go_both_ways(channel); });
   CrashGate gate(child.pid(), child.channel().receive<int>());
   int marks = 0;
   int calls = 0;
@@ -116,6 +122,23 @@ TEST_P(InPlaceSteps, EachCallIsRefused) {
   } while (number < kMostCalls && !HasFailure());
   EXPECT_GT(number, 50) << "moving pages there and back takes more calls";
   std::printf("%d calls refused\n", number - 1);
+}
+
+// A kernel that has other work says EAGAIN, and has copied nothing.
+TEST(InPlaceRepeatedSteps, PagesComeBackHoweverOftenACopyHasToWait) {
+  SKIP_UNLESS_IN_PLACE();
+  const std::string why = urma_test::why_no_gate();
+  if (!why.empty()) GTEST_SKIP() << why;
+  constexpr int kDelays = 64;  // before each copy
+  Child child("child", [](Channel& channel) { EXPECT_TRUE(go_both_ways(channel)); });
+  CrashGate gate(child.pid(), child.channel().receive<int>());
+  int tries = 0;
+  gate.serve([&](const seccomp_data& call) {
+    const bool copies = call.nr == SYS_ioctl && call.args[1] == UFFDIO_COPY;
+    return copies && ++tries % (kDelays + 1) != 0 ? EAGAIN : CrashGate::kPass;
+  });
+  child.expect_success();
+  EXPECT_GT(tries, kDelays);
 }
 
 INSTANTIATE_TEST_SUITE_P(With, InPlaceSteps, ::testing::Values(ENOMEM, EPERM),
