@@ -462,6 +462,7 @@ TEST_F(StateTest, OverflowOfAJfcLosesNothing) {
 
 // Two messages of several turns begin while there is room for one record.
 TEST_F(StateTest, OverflowOfASharedJfcLosesNoLargeMessage) {
+  SKIP_UNLESS_SHARED_MEMORY("polls of one JFC move the messages of others in turns");
   run_one([](Channel&) {
     constexpr size_t kSize = 4 << 20;
     Config config;
