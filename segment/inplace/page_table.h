@@ -8,6 +8,7 @@
 #ifndef SEGMENT_INPLACE_PAGE_TABLE_H_
 #define SEGMENT_INPLACE_PAGE_TABLE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -34,6 +35,8 @@ class PageTable final : public SharedPages {
  public:
   // Whether private memory may be moved; true by default.
   void set_in_place(bool on);
+  // Calls it at the first share(), with no lock held.
+  void at_first_share(void (*call)()) { at_first_share_.store(call); }
 
   RangeId add(uint64_t va, uint64_t len, const Audience& audience) override;
   bool imported(RangeId range) override;
@@ -188,6 +191,7 @@ class PageTable final : public SharedPages {
   std::unique_ptr<WayBack> way_back_ URMA_GUARDED_BY(mutex_);
   int ways_lent_ URMA_GUARDED_BY(mutex_) = 0;
   ChildCopies child_copies_ URMA_GUARDED_BY(mutex_);
+  std::atomic<void (*)()> at_first_share_{nullptr};
   uint64_t child_wait_ns_ URMA_GUARDED_BY(mutex_) = 30'000'000'000;
   uint64_t areas_ URMA_GUARDED_BY(mutex_) =
       0;  // mappings of the process when they were last counted

@@ -126,6 +126,7 @@ struct PageTable::Turn {
 };
 
 bool PageTable::share(RangeId id, uint64_t budget) {
+  if (auto* const call = at_first_share_.exchange(nullptr)) call();
   note_may_move();
   Turn turn(this);
   uint64_t moved = 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Descriptors that must end with this process even if a forked child lives on: names, ports and
-// connections that others take over, or miss, when it ends. The child closes its copies at once.
+// connections that others take over, or miss, when it ends. The child closes its copies as soon as
+// it has those of shared memory.
 #ifndef URMA_BASE_OWN_FD_H_
 #define URMA_BASE_OWN_FD_H_
 

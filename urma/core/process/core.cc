@@ -53,6 +53,18 @@ const urma_host* host_table() {
   return &table;
 }
 
+// In the fork under way: the parent waits for the copies of its child behind all other handlers of
+// forks, whose locks the service thread may need meanwhile. Registered when there is something to
+// wait for, since the parent's handlers run in the order in which they were registered.
+thread_local bool waits_behind = false;
+
+void will_wait_behind() { waits_behind = true; }
+
+void wait_behind() URMA_NO_THREAD_SAFETY_ANALYSIS {
+  waits_behind = false;
+  process().pages.after_fork_in_parent();
+}
+
 // The three run in order, which the analysis of locks does not know.
 void before_fork() URMA_NO_THREAD_SAFETY_ANALYSIS {
   process().pages.before_fork();
@@ -61,7 +73,7 @@ void before_fork() URMA_NO_THREAD_SAFETY_ANALYSIS {
 
 void after_fork_in_parent() URMA_NO_THREAD_SAFETY_ANALYSIS {
   log_sink().after_fork_in_parent();
-  process().pages.after_fork_in_parent();
+  if (!waits_behind) process().pages.after_fork_in_parent();
 }
 
 // Relaxed, here and below: the forking thread itself reads the flag, which never changes back.
@@ -89,6 +101,7 @@ __attribute__((constructor)) void on_load() {
   set_host(host_table());
   library_path();
   ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  process().pages.at_first_share([] { ::pthread_atfork(will_wait_behind, wait_behind, nullptr); });
 }
 
 void refuse_after_fork(const char* call) {
