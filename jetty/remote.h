@@ -86,14 +86,16 @@ class Shared {
   void add_ref() { refs_.fetch_add(1, std::memory_order_relaxed); }
   void drop_ref() {
     // Acquire-release: what other holders did happens before the deletion.
-    if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      static_cast<Derived*>(this)->unreferenced();
-    }
+    if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) [[unlikely]]
+      end();
   }
   // The last reference is gone.
   void unreferenced() { delete static_cast<Derived*>(this); }
 
  private:
+  // Apart, so that polls drop references without a call.
+  [[gnu::cold, gnu::noinline]] void end() { static_cast<Derived*>(this)->unreferenced(); }
+
   std::atomic<uint32_t> refs_{1};
 };
 
