@@ -208,13 +208,17 @@ TEST_F(FaultTest, DroppedPeerIsFoundAgain) {
       nothing, [](Party& party) { EXPECT_EQ(first_word(party), 78u); });
 }
 
+void bind_and_send_first(Party& party, const Offer& offer) {
+  party.endpoint.bind(party.endpoint.import(offer.queue));
+  party.send(8, 1);
+  wait_for_success(party.endpoint.send_jfc, 1);
+}
+
 TEST_F(FaultTest, DroppedPeerOfABoundJettyIsAnEvent) {
   run_sides(
       {rc_config(), "drop:after=1,count=1"},
       [](Party& party, const Offer& offer) {
-        party.endpoint.bind(party.endpoint.import(offer.queue));
-        party.send(8, 1);
-        wait_for_success(party.endpoint.send_jfc, 1);
+        bind_and_send_first(party, offer);
         party.send(8, 2);
         wait_for_status(party.endpoint.send_jfc, URMA_CR_ACK_TIMEOUT_ERR);
         urma_async_event_t event = expect_event(party.endpoint, URMA_EVENT_JETTY_ERR);
@@ -234,9 +238,7 @@ TEST_F(FaultTest, NothingFollowsADroppedRequestOfABoundJetty) {
   run_sides(
       {rc_config(), "drop:after=1,count=1"},
       [](Party& party, const Offer& offer) {
-        party.endpoint.bind(party.endpoint.import(offer.queue));
-        party.send(8, 1);
-        wait_for_success(party.endpoint.send_jfc, 1);
+        bind_and_send_first(party, offer);
         for (uint64_t i = 2; i <= kLast; ++i) party.send(8, i);
         for (uint64_t i = 2; i <= kLast;) {
           const urma_cr_t cr = wait_for(party.endpoint.send_jfc);
