@@ -223,9 +223,9 @@ void Transport::lose_connection(const RemoteQueue& target, std::function<void()>
             for (const uint64_t other : asking_.connections_to(*owner)) connections_.lost(other);
             watches_.take_for_lost(*owner);
           }
-          lost();
-          serve_senders();
         });
+        lost();
+        serve_senders();
       });
 }
 
