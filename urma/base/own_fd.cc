@@ -25,12 +25,14 @@ void before_fork();
 void after_fork_in_parent();
 void after_fork_in_child();
 
+OwnFds* made = nullptr;
+
 // Never destroyed: a fork may come at any time. Unloaded with the module, like its handlers.
 OwnFds& own_fds() {
   alignas(OwnFds) static std::byte room[sizeof(OwnFds)];
   static auto& all = *[] {
     ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-    return new (room) OwnFds;
+    return made = new (room) OwnFds;
   }();
   return all;
 }
@@ -58,6 +60,14 @@ int keep(OwnFds* all, int fd) URMA_REQUIRES(all->mutex) {
     throw;
   }
   return fd;
+}
+
+// A module that is unloaded leaves no memory behind. The descriptors are those of objects that the
+// program has not ended: at exit, other threads may still use them.
+[[gnu::destructor]] void on_unload() {
+  if (made == nullptr) return;
+  const MutexLock lock(made->mutex);
+  made->fds.clear();
 }
 
 }  // namespace
