@@ -291,6 +291,23 @@ TEST(PathTest, RecordsDoNotAwaitUnsignalledRequestsToOtherTargets) {
   EXPECT_EQ(crowd.fabric.poll(crowd.jfc.get(), 1)[0].user_ctx, 1U);
 }
 
+TEST(PathTest, RecordsDoNotAwaitUnsignalledRequestsOfTheLastBusyPath) {
+  NEEDS_FAKE();
+  Crowd crowd(/*most=*/8);
+  for (uint32_t i = 0; i < 3; ++i) crowd.use(i);
+  crowd.post(0, /*signalled=*/false);
+  crowd.post(1, /*signalled=*/false);
+  crowd.post(2);
+  urma_cr_t none;
+  EXPECT_EQ(crowd.jfc->poll(1, &none), 0);
+  {
+    // As a look of the service thread does.
+    ForeignScope scope(crowd.send->sender->lock());
+    crowd.send->sender->poll_completions();
+  }
+  EXPECT_EQ(crowd.fabric.poll(crowd.jfc.get(), 1)[0].user_ctx, 2U);
+}
+
 TEST(PathTest, UnsignalledRequestsToManyTargetsFreeTheirSlots) {
   NEEDS_FAKE();
   Crowd crowd(/*most=*/16, /*count=*/10);

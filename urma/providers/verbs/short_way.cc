@@ -576,6 +576,9 @@ int Sender::collect(CompletionQueue* /*poller*/, int count, urma_cr_t* cr) {
   take_rest(got, found);
   // Requests found by an earlier poll are handed out too.
   got += queue().retire(count - got, cr + got);
+  // One of another path may have ended before the oldest.
+  if (got == 0 && queue().posted() - queue().retired() != path->entries) [[unlikely]]
+    report_oldest();
   lock().leave();
   return poller->finish_poll(got, cr);
 }
