@@ -3,6 +3,7 @@
 // URMA regions: segments of several processes under one name.
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -15,6 +16,7 @@
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/sanitized.h"
 #include "urma_ext.h"
 
 namespace urma_test {
@@ -372,6 +374,36 @@ TEST_F(RegionTest, NamesAreListedByEid) {
     EXPECT_EQ(urma_delete_context(other), URMA_SUCCESS);
     endpoint.close();
   });
+}
+
+// A forked child that lives on keeps no name of its dead parent.
+TEST_F(RegionTest, EndsWithItsProcessThoughAForkedChildLivesOn) {
+  if (kSanitized) GTEST_SKIP() << "a sanitized program with threads may hang in fork";
+  Child parent("parent", [](Channel& test) {
+    Endpoint endpoint;
+    urma_ur_t ur = region();
+    ASSERT_EQ(urma_create_ur(endpoint.ctx, &ur), URMA_SUCCESS);
+    if (::fork() == 0) {
+      ::alarm(60);
+      test.send('c');
+      // Ends with an exception at the latest when the test does.
+      test.sync();
+      ::_exit(0);
+    }
+    ::pause();
+  });
+  ASSERT_EQ(parent.channel().receive<char>(), 'c');
+  parent.kill();
+  run_one([](Channel&) {
+    Endpoint endpoint;
+    uint32_t count = 0;
+    EXPECT_EQ(urma_get_ur_list(endpoint.ctx, nullptr, &count), URMA_SUCCESS);
+    EXPECT_EQ(count, 0u);
+    urma_ur_t ur = region();
+    EXPECT_EQ(urma_create_ur(endpoint.ctx, &ur), URMA_SUCCESS);
+    endpoint.close();
+  });
+  parent.channel().sync();  // with the child
 }
 
 // Garbage that someone else has written is neither a region nor a segment.

@@ -406,7 +406,6 @@ TEST_F(RuntimeDirTest, AForkedChildHoldsNoIds) {
     const uint32_t id = instance->alloc_id(IdKind::kJetty);
     instance->reserve_id(IdKind::kJetty, 0, 5);
     if (::fork() == 0) {
-      instance->leave_to_parent();
       ::close(life[1]);
       char end;
       // Until the test closes its end.

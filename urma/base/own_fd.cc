@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "urma/base/own_fd.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -76,6 +77,12 @@ OwnFd::OwnFd(int domain, int type, int protocol) {
   OwnFds& all = own_fds();
   const MutexLock lock(all.mutex);
   fd_ = keep(&all, ::socket(domain, type, protocol));
+}
+
+OwnFd::OwnFd(int dir, const char* path, int flags, mode_t mode) {
+  OwnFds& all = own_fds();
+  const MutexLock lock(all.mutex);
+  fd_ = keep(&all, ::openat(dir, path, flags, mode));
 }
 
 OwnFd OwnFd::accept(int listener) {

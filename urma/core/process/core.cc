@@ -90,8 +90,6 @@ void after_fork_in_child() URMA_NO_THREAD_SAFETY_ANALYSIS {
   if (process().in_use.load(std::memory_order_relaxed)) {
     begin_detour(kForked);
   }
-  auto* made = process().runtime.load(std::memory_order_relaxed);
-  if (made != nullptr) made->leave_to_parent();
 }
 
 // From here on, lines can be logged and callbacks registered.

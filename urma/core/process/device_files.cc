@@ -40,12 +40,6 @@ void make_folder(const std::string& path) {
   }
 }
 
-bool same_folder(const Fd& fd, const std::string& path) {
-  struct stat opened, named;
-  return ::fstat(fd.get(), &opened) == 0 && ::lstat(path.c_str(), &named) == 0 &&
-         opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
-}
-
 bool is_empty(const std::string& path) {
   std::error_code error;
   return std::filesystem::is_empty(path, error);
@@ -96,17 +90,18 @@ DeviceFiles::DeviceFiles(Janitor& janitor, const std::string& runtime_path, uint
 // other process holds is stale: then a new one is made.
 bool DeviceFiles::try_hold() {
   open_folder();
-  if (try_flock(held_.get(), LOCK_EX, path_) && same_folder(held_, path_) && !is_empty(path_)) {
+  if (try_flock(held_.get(), LOCK_EX, path_) && is_still_named(AT_FDCWD, path_, held_) &&
+      !is_empty(path_)) {
     remove_folder();
     open_folder();
   }
-  return try_flock(held_.get(), LOCK_SH, path_) && same_folder(held_, path_);
+  return try_flock(held_.get(), LOCK_SH, path_) && is_still_named(AT_FDCWD, path_, held_);
 }
 
 void DeviceFiles::open_folder() {
   make_folder(path_);
-  held_ = checked_fd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW),
-                     urma::format("opening {}", path_));
+  held_ = OwnFd(AT_FDCWD, path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  if (!held_.valid()) fail_no_fd(urma::format("opening {}", path_));
 }
 
 // With the folder locked. Others wait until it has another name, and not until its files are
@@ -120,7 +115,8 @@ void DeviceFiles::remove_folder() {
 DeviceFiles::~DeviceFiles() {
   for (const int watched : watched_) janitor_.unwatch(watched);
   guarded(URMA_LOG_SITE, [this] {
-    if (::flock(held_.get(), LOCK_EX | LOCK_NB) == 0 && same_folder(held_, path_)) remove_folder();
+    if (::flock(held_.get(), LOCK_EX | LOCK_NB) == 0 && is_still_named(AT_FDCWD, path_, held_))
+      remove_folder();
   });
 }
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "urma/base/fd.h"
 #include "urma/base/host.h"
+#include "urma/base/own_fd.h"
 #include "urma/core/process/janitor.h"
 #include "urma/core/process/sysfs.h"
 
@@ -46,7 +46,7 @@ class DeviceFiles {
   const std::string path_;
   const std::string away_;
   const uint32_t slot_;
-  Fd held_;
+  OwnFd held_;
   std::vector<int> watched_;
 };
 

@@ -22,17 +22,9 @@ namespace {
 constexpr int kTries = 50;
 constexpr timespec kBetweenTries{0, 200'000};
 
-// False if the file was unlinked or replaced since it was opened.
-bool is_still_named(int dir, const std::string& name, const Fd& fd) {
-  struct stat opened, named;
-  return ::fstat(fd.get(), &opened) == 0 &&
-         ::fstatat(dir, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-         opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
-}
-
 // Read-only: closing a writable descriptor would wake all watchers of the directory.
-Fd open_to_look(int dir, const std::string& name) {
-  return Fd(::openat(dir, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+OwnFd open_to_look(int dir, const std::string& name) {
+  return OwnFd(dir, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 }
 
 }  // namespace
@@ -82,15 +74,22 @@ std::vector<std::string> list_names(int dir) {
   return names;
 }
 
-std::optional<Fd> lock_abandoned(int dir, const std::string& name) {
-  Fd fd = open_to_look(dir, name);
+bool is_still_named(int dir, const std::string& name, const OwnFd& fd) {
+  struct stat opened, named;
+  return ::fstat(fd.get(), &opened) == 0 &&
+         ::fstatat(dir, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+         opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+}
+
+std::optional<OwnFd> lock_abandoned(int dir, const std::string& name) {
+  OwnFd fd = open_to_look(dir, name);
   if (!fd.valid() || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return std::nullopt;
   if (!is_still_named(dir, name, fd)) return std::nullopt;
   return fd;
 }
 
 bool is_held(int dir, const std::string& name) {
-  const Fd fd = open_to_look(dir, name);
+  const OwnFd fd = open_to_look(dir, name);
   return fd.valid() && ::flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
@@ -115,9 +114,9 @@ void LockedFile::create() {
   const auto doing = urma::format("making {} in the runtime directory", temporary_name_);
   const mode_t mode = file_mode(dir_);
   for (int i = 0; i < kTries; ++i) {
-    fd_ = checked_fd(::openat(dir_, temporary_name_.c_str(),
-                              O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode),
-                     doing);
+    fd_ = OwnFd(dir_, temporary_name_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+                mode);
+    if (!fd_.valid()) fail_no_fd(doing);
     // A process that cleans up may remove it before it is locked; then it is made again.
     if (!try_flock(fd_.get(), LOCK_EX, temporary_name_) ||
         !is_still_named(dir_, temporary_name_, fd_)) {
@@ -142,8 +141,8 @@ bool LockedFile::link_as(const std::string& name) {
   return false;
 }
 
-Fd reserve_name(int dir, const std::string& name, const std::string& temporary_name,
-                const std::string& content, const std::string& what) {
+OwnFd reserve_name(int dir, const std::string& name, const std::string& temporary_name,
+                   const std::string& content, const std::string& what) {
   LockedFile file(dir, temporary_name, content);
   for (int i = 0; i < kTries; ++i) {
     if (file.link_as(name)) return file.release();
@@ -155,7 +154,7 @@ Fd reserve_name(int dir, const std::string& name, const std::string& temporary_n
 }
 
 std::optional<std::string> read_small_file(int dir, const std::string& name) {
-  const Fd fd = open_to_look(dir, name);
+  const OwnFd fd = open_to_look(dir, name);
   char text[4096];
   const ssize_t length = fd.valid() ? ::read(fd.get(), text, sizeof text) : -1;
   if (length < 0) return std::nullopt;

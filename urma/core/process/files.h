@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "urma/base/fd.h"
+#include "urma/base/own_fd.h"
 
 namespace urma::core {
 
@@ -28,13 +29,16 @@ mode_t file_mode(int dir);
 
 std::vector<std::string> list_names(int dir);
 
+// False if the file was unlinked or replaced since it was opened.
+bool is_still_named(int dir, const std::string& name, const OwnFd& fd);
+
 // Takes the lock of an open file, exclusive or (LOCK_SH) shared. False if others hold it. Throws
 // Error(URMA_FAIL), with the path and a remedy, if the kernel refuses for another reason: then a
 // living process cannot be told from a dead one.
 bool try_flock(int fd, int operation, const std::string& path);
 
 // Locks a file whose owner has ended. Nothing if the file is missing or its owner lives.
-std::optional<Fd> lock_abandoned(int dir, const std::string& name);
+std::optional<OwnFd> lock_abandoned(int dir, const std::string& name);
 
 // True if a living process holds the file.
 bool is_held(int dir, const std::string& name);
@@ -53,7 +57,7 @@ class LockedFile {
   // False if the name is taken.
   bool link_as(const std::string& name);
   // The descriptor that holds the lock.
-  Fd release() { return std::move(fd_); }
+  OwnFd release() { return std::move(fd_); }
 
  private:
   void create();
@@ -61,13 +65,13 @@ class LockedFile {
   int dir_;
   std::string temporary_name_;
   std::string content_;
-  Fd fd_;
+  OwnFd fd_;
 };
 
 // Reserves a name while the descriptor is open. Throws Error(URMA_EEXIST) if a living process holds
 // it; `what` names it in the text.
-Fd reserve_name(int dir, const std::string& name, const std::string& temporary_name,
-                const std::string& content, const std::string& what);
+OwnFd reserve_name(int dir, const std::string& name, const std::string& temporary_name,
+                   const std::string& content, const std::string& what);
 
 // The first bytes of a small file; nothing if it cannot be read.
 std::optional<std::string> read_small_file(int dir, const std::string& name);

@@ -25,13 +25,13 @@ constexpr off_t place_of_id(IdKind kind, uint32_t eid_index, uint32_t id) {
   return (kBlocks + list * (kMaxChosenId + 1) + id) * kPlaceBytes;
 }
 
-Fd open_file(const RuntimeDir& dir, const std::string& temporary_name) {
+OwnFd open_file(const RuntimeDir& dir, const std::string& temporary_name) {
   constexpr int kFlags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-  Fd fd(::openat(dir.fd.get(), kName, kFlags));
+  OwnFd fd(dir.fd.get(), kName, kFlags);
   if (!fd.valid() && errno == ENOENT) {
     // Only one link succeeds; the other processes open that file.
     LockedFile(dir.fd.get(), temporary_name, "").link_as(kName);
-    fd.reset(::openat(dir.fd.get(), kName, kFlags));
+    fd = OwnFd(dir.fd.get(), kName, kFlags);
   }
   if (!fd.valid()) fail_no_fd(urma::format("opening {}/{}", dir.path, kName));
   return fd;

@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "urma/base/fd.h"
 #include "urma/base/id_blocks.h"
+#include "urma/base/own_fd.h"
 #include "urma/core/process/runtime_dir.h"
 
 namespace urma::core {
@@ -35,10 +35,6 @@ class IdFile final : public IdClaims {
   // The slot of another living process that has the id.
   std::optional<uint32_t> owner(IdKind kind, uint32_t eid_index, uint32_t id) const;
 
-  // In a forked child: else the locks would last as long as the child. Nothing can be claimed from
-  // then on.
-  void leave_to_parent() { fd_.reset(); }
-
  private:
   bool lock(short type, off_t place, off_t bytes);
   void unlock(off_t place, off_t bytes);
@@ -46,7 +42,7 @@ class IdFile final : public IdClaims {
 
   const std::string path_;
   const off_t locked_bytes_;  // 1 + slot
-  Fd fd_;
+  OwnFd fd_;
 };
 
 }  // namespace urma::core

@@ -181,9 +181,9 @@ void Regions::create(Runtime& runtime, uint32_t eid_index, const urma_ur_t& regi
   const MutexLock lock(mutex_);
   const auto file = file_of(eid_index, name);
   const std::string content(reinterpret_cast<const char*>(&record), sizeof record);
-  Fd fd = reserve_name(runtime.dir_fd(), file,
-                       urma::format("tmp-{}-ur{}", runtime.slot(), next_number_++), content,
-                       urma::format("region \"{}\"", name));
+  OwnFd fd = reserve_name(runtime.dir_fd(), file,
+                          urma::format("tmp-{}-ur{}", runtime.slot(), next_number_++), content,
+                          urma::format("region \"{}\"", name));
   created_.insert_or_assign({eid_index, name}, Held{file, std::move(fd)});
 }
 

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "urma/base/fd.h"
 #include "urma/base/mutex.h"
+#include "urma/base/own_fd.h"
 #include "urma/base/runtime.h"
 #include "urma_types.h"
 
@@ -71,7 +71,7 @@ class Regions {
  private:
   struct Held {
     std::string file;
-    Fd fd;
+    OwnFd fd;
   };
   // Region, by its generation, and segment.
   using Attached = std::pair<uint64_t, const urma_target_seg_t*>;

@@ -3,18 +3,16 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
 
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
+#include "urma/base/held_name.h"
 #include "urma/core/process/files.h"
 
 namespace urma::core {
@@ -36,51 +34,34 @@ RuntimeDir open_swept(const Settings& settings, const PeerUsers& peers) {
 }
 
 // The descriptor with the slot's lock; not valid if another process has the slot.
-Fd try_slot(const RuntimeDir& dir, const std::string& name) {
+OwnFd try_slot(const RuntimeDir& dir, const std::string& name) {
   // Open for writing: closing such a descriptor notifies the janitors of others.
   const mode_t mode = file_mode(dir.fd.get());
   constexpr int kFlags = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
-  Fd fd(::openat(dir.fd.get(), name.c_str(), kFlags | O_CREAT | O_EXCL, mode));
+  OwnFd fd(dir.fd.get(), name.c_str(), kFlags | O_CREAT | O_EXCL, mode);
   const bool made = fd.valid();
   if (!made && errno == EEXIST) {
-    fd.reset(::openat(dir.fd.get(), name.c_str(), kFlags));
+    fd = OwnFd(dir.fd.get(), name.c_str(), kFlags);
     // Removed meanwhile, or not openable by this process: try another slot.
     constexpr int kTaken[] = {ENOENT, EACCES, ELOOP, EISDIR, ENXIO};
-    if (!fd.valid() && std::ranges::count(kTaken, errno) != 0) return Fd();
+    if (!fd.valid() && std::ranges::count(kTaken, errno) != 0) return OwnFd();
   }
   if (!fd.valid()) fail_no_fd(urma::format("making {}/{}", dir.path, name));
   try {
-    if (!try_flock(fd.get(), LOCK_EX, urma::format("{}/{}", dir.path, name))) return Fd();
+    if (!try_flock(fd.get(), LOCK_EX, urma::format("{}/{}", dir.path, name))) return OwnFd();
   } catch (...) {
     if (made) ::unlinkat(dir.fd.get(), name.c_str(), 0);
     throw;
   }
   // A process that cleans up may have removed the file between opening and locking.
-  struct stat opened, named;
-  const bool same = ::fstat(fd.get(), &opened) == 0 &&
-                    ::fstatat(dir.fd.get(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-                    opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
-  if (!same) return Fd();
+  if (!is_still_named(dir.fd.get(), name, fd)) return OwnFd();
   ::fchmod(fd.get(), mode);
   return fd;
 }
 
-// A socket whose name is unique in this network namespace while it is open; not valid if the name
-// is taken.
-Fd bind_abstract(const std::string& name) {
-  Fd fd = checked_fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), "making a socket");
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path + 1, name.data(), name.size());
-  const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), bytes) == 0) return fd;
-  if (errno == EADDRINUSE) return Fd();
-  fail_no_fd(urma::format("binding the socket @{}", name));
-}
-
 }  // namespace
 
-ProcessRuntime::Held::Held(const RuntimeDir& dir, std::string name, Fd fd)
+ProcessRuntime::Held::Held(const RuntimeDir& dir, std::string name, OwnFd fd)
     : dir(dir.fd.get()), name(std::move(name)), fd(std::move(fd)) {}
 
 ProcessRuntime::Held::~Held() {
@@ -110,7 +91,7 @@ ProcessRuntime::Slot ProcessRuntime::take_slot(const RuntimeDir& dir) {
   for (uint32_t i = 0; i < kMaxSlot; ++i) {
     const uint32_t number = (start + i) % kMaxSlot + 1;
     const auto name = slot_name(number);
-    Fd fd = try_slot(dir, name);
+    OwnFd fd = try_slot(dir, name);
     if (!fd.valid()) continue;
     remove_entries(dir.fd.get(), number);
     return {number, Held(dir, name, std::move(fd))};
@@ -141,11 +122,11 @@ uint32_t ProcessRuntime::reserve_uasid(uint32_t wished) {
 
 // Processes of other users and other directories also see the name.
 void ProcessRuntime::reserve_uasid_number(uint32_t number) {
-  Fd name = bind_abstract(urma::format("urma-uasid-{:06x}", number));
+  auto name = hold_name(urma::format("urma-uasid-{:06x}", number));
   const auto what = urma::format("uasid {:#x}", number);
-  if (!name.valid()) fail(URMA_EEXIST, "{} is taken by a living process of this host", what);
+  if (name == nullptr) fail(URMA_EEXIST, "{} is taken by a living process of this host", what);
   auto file = urma::format("uasid-{:06x}", number);
-  Fd fd =
+  OwnFd fd =
       reserve_name(dir_.fd.get(), file, temporary_name(), urma::format("{}\n", slot_.number), what);
   uasid_file_.emplace(dir_, std::move(file), std::move(fd));
   uasid_name_ = std::move(name);

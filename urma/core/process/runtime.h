@@ -6,13 +6,14 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "urma/base/fd.h"
 #include "urma/base/id_blocks.h"
 #include "urma/base/id_pool.h"
+#include "urma/base/own_fd.h"
 #include "urma/base/runtime.h"
 #include "urma/base/service.h"
 #include "urma/core/process/files.h"
@@ -46,14 +47,6 @@ class ProcessRuntime final : public Runtime {
   std::span<const urma_eid_t> eids() const override { return all_eids().first(eids_.size() - 1); }
   std::span<const urma_eid_t> all_eids() const override { return eids_; }
 
-  // In a forked child: closes what belongs to the parent only.
-  void leave_to_parent() {
-    slot_.file.fd.reset();
-    uasid_name_.reset();
-    if (uasid_file_.has_value()) uasid_file_->fd.reset();
-    id_file_.leave_to_parent();
-  }
-
   // On the service thread, like everything here.
   Janitor& janitor() { return janitor_; }
 
@@ -66,12 +59,12 @@ class ProcessRuntime final : public Runtime {
  private:
   // A locked file of the directory, removed at the end.
   struct Held {
-    Held(const RuntimeDir& dir, std::string name, Fd fd);
+    Held(const RuntimeDir& dir, std::string name, OwnFd fd);
     Held(Held&&) = default;
     ~Held();
     int dir;
     std::string name;
-    Fd fd;
+    OwnFd fd;
   };
   struct Slot {
     uint32_t number;
@@ -90,8 +83,8 @@ class ProcessRuntime final : public Runtime {
   std::atomic<uint64_t> temporary_names_{0};
   const uint64_t nonce_;
   const std::vector<urma_eid_t> eids_;
-  Fd uasid_name_;                   // bound: unique on this host
-  std::optional<Held> uasid_file_;  // for processes of this directory
+  std::shared_ptr<void> uasid_name_;  // unique on this host
+  std::optional<Held> uasid_file_;    // for processes of this directory
   uint32_t uasid_;
   IdFile id_file_;
   IdBlocks ids_;
