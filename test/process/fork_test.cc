@@ -3,6 +3,7 @@
 // Children of a process that uses the library: no write of theirs to registered memory, no call and
 // no kind of exit harms the parent or its peers, and none keeps a dead parent alive for them.
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
 #include "test/process/endpoint.h"
@@ -18,6 +20,7 @@
 #include "test/process/party.h"
 #include "test/process/soak.h"
 #include "urma_ext.h"
+#include "urma_perf.h"
 
 namespace urma_test {
 namespace {
@@ -34,6 +37,7 @@ struct Side {
   char* own = static_cast<char*>(urma_ext_alloc(kBytes, 0));
   urma_target_seg_t *segment, *own_segment, *remote, *remote_own;
   urma_target_jetty_t* queue;
+  urma_target_ur_t* region;
 
   explicit Side(Channel& channel) {
     fill(memory.get(), kBytes);
@@ -45,7 +49,23 @@ struct Side {
     queue = endpoint.import(first.queue);
     remote = endpoint.import(first.segment, true);
     remote_own = endpoint.import(second.segment, true);
+    urma_ur_t ur = {};
+    std::strcpy(ur.name, name().c_str());
+    EXPECT_EQ(urma_create_ur(endpoint.ctx, &ur), URMA_SUCCESS);
+    region = urma_import_ur(endpoint.ctx, ur.name, 0, {});
+    EXPECT_NE(region, nullptr);
     channel.sync();
+  }
+  std::string name() const { return std::to_string(endpoint.queue_id().id); }
+  // The region changes, which its import has yet to learn.
+  void change_region() const {
+    urma_target_seg_t* list[] = {segment};
+    EXPECT_EQ(urma_attach_ur(endpoint.ctx, name().c_str(), 0, list, 1), URMA_SUCCESS);
+    EXPECT_EQ(urma_detach_ur(endpoint.ctx, name().c_str(), list, 1), URMA_SUCCESS);
+  }
+  bool is_region_out_of_date() const {
+    pollfd ready = {urma_ext_ur_fd(region), POLLIN, 0};
+    return ::poll(&ready, 1, 0) == 1;
   }
   // Messages both ways, and all one-sided operations, in the last page.
   void have_traffic(Channel& channel, uint64_t number) {
@@ -75,6 +95,7 @@ struct Side {
     }
   }
   void close() {
+    EXPECT_EQ(urma_unimport_ur(region), URMA_SUCCESS);
     endpoint.remove(own_segment);
     EXPECT_EQ(urma_ext_free(own), URMA_SUCCESS);
     endpoint.close();
@@ -104,6 +125,9 @@ bool misbehave(const Side& side) {
   refused &= urma_unregister_seg(side.segment) != URMA_SUCCESS;
   refused &= urma_ext_free(side.own) != URMA_SUCCESS;
   refused &= urma_delete_jetty(jetty) != URMA_SUCCESS;
+  refused &= urma_ext_refresh_ur(side.region) != URMA_SUCCESS;
+  refused &= urma_unimport_ur(side.region) != URMA_SUCCESS;
+  refused &= urma_start_perf() != URMA_SUCCESS;
   refused &= urma_uninit() != URMA_SUCCESS;
   return refused;
 }
@@ -133,6 +157,7 @@ TEST_P(ForkTest, TheParentAndItsPeerContinue) {
         side.have_traffic(channel, 1);
         const auto before = entries();
         for (int i = 0; i < kChildren; ++i) {
+          side.change_region();
           const pid_t child = ::fork();
           if (child == 0) {
             ::alarm(20);
@@ -141,6 +166,8 @@ TEST_P(ForkTest, TheParentAndItsPeerContinue) {
           int status = -1;
           EXPECT_EQ(::waitpid(child, &status, 0), child);
           EXPECT_EQ(status, GetParam() == Way::kKilled ? SIGKILL : 0);
+          EXPECT_TRUE(side.is_region_out_of_date());
+          EXPECT_EQ(urma_ext_refresh_ur(side.region), URMA_SUCCESS);
           side.expect_unharmed();
           side.have_traffic(channel, 2 + i);
         }

@@ -406,6 +406,23 @@ TEST_F(RegionTest, EndsWithItsProcessThoughAForkedChildLivesOn) {
   parent.channel().sync();  // with the child
 }
 
+TEST_F(RegionTest, CannotBeRefreshedAfterUninit) {
+  run_one([](Channel&) {
+    Endpoint endpoint;
+    urma_ur_t ur = region();
+    ASSERT_EQ(urma_create_ur(endpoint.ctx, &ur), URMA_SUCCESS);
+    urma_target_ur_t* imported = urma_import_ur(endpoint.ctx, kName, kToken, {});
+    ASSERT_NE(imported, nullptr);
+    EXPECT_EQ(urma_ext_refresh_ur(imported), URMA_SUCCESS);
+    ASSERT_EQ(urma_uninit(), URMA_SUCCESS);
+    EXPECT_EQ(urma_ext_refresh_ur(imported), URMA_EINVAL);
+    ASSERT_EQ(urma_init(nullptr), URMA_SUCCESS);
+    EXPECT_EQ(urma_ext_refresh_ur(imported), URMA_EINVAL);
+    EXPECT_EQ(urma_unimport_ur(imported), URMA_SUCCESS);
+    EXPECT_EQ(urma_uninit(), URMA_SUCCESS);
+  });
+}
+
 // Garbage that someone else has written is neither a region nor a segment.
 TEST_F(RegionTest, RefusesMalformedFiles) {
   run_one([](Channel&) {

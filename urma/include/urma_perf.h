@@ -55,12 +55,12 @@ typedef struct urma_perf_stats {
 // Forgets what was measured and starts to measure the posting, polling, waiting, acknowledging and
 // arming calls of all threads. Calls get slower by the two time stamps that each takes.
 // Thread-safe.
-// Returns URMA_SUCCESS.
+// Returns URMA_SUCCESS; URMA_EINVAL: in a forked child.
 // Specification: Completion Record.
 urma_status_t urma_start_perf(void);
 
 // Stops measuring; the results stay until the next urma_start_perf. Thread-safe.
-// Returns URMA_SUCCESS.
+// Returns URMA_SUCCESS; URMA_EINVAL: in a forked child.
 // Specification: Completion Record.
 urma_status_t urma_stop_perf(void);
 

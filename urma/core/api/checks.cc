@@ -16,10 +16,6 @@ bool check_limit(const char* call, const char* name, uint32_t value, uint32_t li
   return false;
 }
 
-}  // namespace
-
-namespace {
-
 void log_unusable(const char* call, const urma_context_t* ctx) {
   if (is_forked()) {
     URMA_LOG_LIMITED(ERR,
@@ -124,6 +120,19 @@ bool check_tp_type(const char* call, const urma_transport_mode_t& mode,
   if (type == URMA_CTP || type == (um ? URMA_UTP : URMA_RTP)) return true;
   URMA_LOG_LIMITED(ERR, "{}: tp_type {} does not go with trans_mode {:#x}; use {} or URMA_CTP",
                    call, type, bits_of(mode), um ? "URMA_UTP" : "URMA_RTP");
+  return false;
+}
+
+bool check_device(const char* call, const urma_device_t* device) {
+  if (!open_gate(call) || !given(call, "dev", device)) return false;
+  if (attr_of(device) != nullptr && device->sysfs_dev != nullptr) return true;
+  if (!in_use()) {
+    report_not_started(call);
+    return false;
+  }
+  URMA_LOG_LIMITED(ERR,
+                   "{}: dev {} is not a device of the library; pass one of urma_get_device_list",
+                   call, static_cast<const void*>(device));
   return false;
 }
 

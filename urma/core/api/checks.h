@@ -42,6 +42,14 @@ inline bool usable(const urma_context_t* ctx) {
 // Logs that urma_init has not been called, or urma_uninit has.
 [[gnu::cold]] void report_not_started(const char* call) noexcept;
 
+// The gate of calls without a context: shut in a forked child only.
+inline bool open_gate(const char* call) {
+  if (!is_forked()) [[likely]]
+    return true;
+  report_unusable(call, nullptr);
+  return false;
+}
+
 // usable(), with a log line if not.
 inline bool open_gate(const char* call, const urma_context_t* ctx) {
   if (usable(ctx)) [[likely]]
@@ -199,6 +207,9 @@ bool check_tp_type(const char* call, const urma_transport_mode_t& mode,
 
 // Checks that a token is given, unless the policy is NONE.
 bool check_token(const char* call, uint32_t policy, const urma_token_t* token);
+
+// Whether the library has such a device, which is not read else. Shut like the gate in a child.
+bool check_device(const char* call, const urma_device_t* device);
 
 // The limits of a device; NULL if they are not known: then no limit is checked.
 const urma_device_cap_t* caps_of(const urma_context_t* ctx);

@@ -24,24 +24,6 @@ std::nullptr_t no_result(int code) {
   return nullptr;
 }
 
-// False, with a log line, if the library has no such device.
-bool known(const char* call, const urma_device_t* device) {
-  if (is_forked()) {
-    report_unusable(call, nullptr);
-    return false;
-  }
-  if (!given(call, "dev", device)) return false;
-  if (attr_of(device) != nullptr && device->sysfs_dev != nullptr) return true;
-  if (!in_use()) {
-    report_not_started(call);
-    return false;
-  }
-  URMA_LOG_LIMITED(ERR,
-                   "{}: dev {} is not a device of the library; pass one of urma_get_device_list",
-                   call, static_cast<const void*>(device));
-  return false;
-}
-
 // NULL if there is no device, with a log line if there can be none yet.
 urma_device_t* device_or_none(const char* call, urma_device_t* device) {
   if (device != nullptr) return device;
@@ -130,7 +112,7 @@ URMA_EXPORT void urma_free_device_list(urma_device_t** device_list) { std::free(
 
 URMA_EXPORT urma_eid_info_t* urma_get_eid_list(urma_device_t* dev, uint32_t* cnt) {
   return entry(__func__, [&](const char* call) -> urma_eid_info_t* {
-    if (!known(call, dev) || !given(call, "cnt", cnt)) return no_result(EINVAL);
+    if (!check_device(call, dev) || !given(call, "cnt", cnt)) return no_result(EINVAL);
     const auto* attr = attr_of(dev);
     if (attr->dev_cap.max_eid_cnt == 0) {
       URMA_LOG_LIMITED(ERR, "{}: max_eid_cnt of device {} is 0; use a device with EIDs", call,
@@ -170,6 +152,7 @@ URMA_EXPORT urma_device_t* urma_get_device_by_eid(urma_eid_t eid, urma_transport
 
 URMA_EXPORT urma_status_t urma_query_device(urma_device_t* dev, urma_device_attr_t* dev_attr) {
   return entry(__func__, [&](const char* call) -> urma_status_t {
+    if (!open_gate(call)) return URMA_FAIL;
     if (!given(call, "dev", dev) || !given(call, "dev_attr", dev_attr)) {
       errno = EINVAL;
       return URMA_EINVAL;
@@ -183,7 +166,7 @@ URMA_EXPORT urma_status_t urma_query_device(urma_device_t* dev, urma_device_attr
       errno = EINVAL;
       return URMA_EINVAL;
     }
-    if (!known(call, dev)) return URMA_FAIL;
+    if (!check_device(call, dev)) return URMA_FAIL;
     if (device_table().is_from_sysfs(dev)) device_table().refresh(dev);
     *dev_attr = *attr_of(dev);
     return URMA_SUCCESS;
@@ -192,7 +175,7 @@ URMA_EXPORT urma_status_t urma_query_device(urma_device_t* dev, urma_device_attr
 
 URMA_EXPORT urma_context_t* urma_create_context(urma_device_t* dev, uint32_t eid_index) {
   return entry(__func__, [&](const char* call) -> urma_context_t* {
-    if (!known(call, dev)) return no_result(EINVAL);
+    if (!check_device(call, dev)) return no_result(EINVAL);
     if (dev->ops == nullptr || dev->ops->create_context == nullptr) {
       URMA_LOG_LIMITED(ERR, "{}: the provider of device {} cannot open it; use another device",
                        call, dev->name);

@@ -212,7 +212,7 @@ URMA_EXPORT urma_status_t urma_ext_close_signal_handle(urma_target_seg_t* attach
 }
 
 URMA_EXPORT int urma_ext_query_rdma_interface(const urma_ext_rdma_interface_t** rdma) {
-  if (!given(__func__, "rdma", rdma)) return -EINVAL;
+  if (!open_gate(__func__) || !given(__func__, "rdma", rdma)) return -EINVAL;
   if (!in_use()) report_not_started(__func__);
   *rdma = device_table().rdma_interface();
   return *rdma == nullptr ? -ENODEV : 0;

@@ -12,20 +12,24 @@
 using namespace urma::core;  // NOLINT(build/namespaces)
 
 URMA_EXPORT urma_status_t urma_start_perf() {
-  return urma::guarded(URMA_LOG_SITE, []() -> urma_status_t {
+  return entry(__func__, [](const char* call) -> urma_status_t {
+    if (!open_gate(call)) return URMA_EINVAL;
     perf::start();
     return URMA_SUCCESS;
   });
 }
 
 URMA_EXPORT urma_status_t urma_stop_perf() {
-  perf::stop();
-  return URMA_SUCCESS;
+  return entry(__func__, [](const char* call) -> urma_status_t {
+    if (!open_gate(call)) return URMA_EINVAL;
+    perf::stop();
+    return URMA_SUCCESS;
+  });
 }
 
 URMA_EXPORT urma_status_t urma_get_perf_info(char* perf_buf, uint32_t* length) {
   return entry(__func__, [&](const char* call) -> urma_status_t {
-    if (!given(call, "perf_buf", perf_buf) || !given(call, "length", length)) {
+    if (!open_gate(call) || !given(call, "perf_buf", perf_buf) || !given(call, "length", length)) {
       return URMA_EINVAL;
     }
     const std::string table = perf::table();

@@ -33,18 +33,8 @@ URMA_EXPORT urma_status_t urma_ext_query_segment(const urma_target_seg_t* tseg,
 URMA_EXPORT urma_status_t urma_ext_query_device(const urma_device_t* dev,
                                                 urma_ext_device_t* device) {
   return entry(__func__, [&](const char* call) -> urma_status_t {
-    if (!given(call, "dev", dev) || !given(call, "device", device)) return URMA_EINVAL;
-    const auto details = device_table().details_of(dev);
-    if (!details.has_value() && !in_use()) {
-      report_not_started(call);
-      return URMA_EINVAL;
-    }
-    if (!details.has_value()) {
-      URMA_LOG_LIMITED(ERR, "{}: dev is not a device of this process; see urma_get_device_list",
-                       call);
-      return URMA_EINVAL;
-    }
-    *device = *details;
+    if (!check_device(call, dev) || !given(call, "device", device)) return URMA_EINVAL;
+    *device = *device_table().details_of(dev);
     return URMA_SUCCESS;
   });
 }

@@ -277,7 +277,7 @@ URMA_EXPORT urma_target_ur_t* urma_import_ur(urma_context_t* ctx, const char* na
 
 URMA_EXPORT urma_status_t urma_unimport_ur(urma_target_ur_t* ur) {
   return entry(__func__, [&](const char* call) -> urma_status_t {
-    if (!given(call, "ur", ur)) return URMA_EINVAL;
+    if (!open_gate(call) || !given(call, "ur", ur)) return URMA_EINVAL;
     const std::unique_ptr<TargetRegion> region(static_cast<TargetRegion*>(ur));
     unimport_all(region.get());
     return URMA_SUCCESS;
@@ -292,6 +292,7 @@ URMA_EXPORT urma_status_t urma_ext_refresh_ur(urma_target_ur_t* ur) {
   return entry(__func__, [&](const char* call) -> urma_status_t {
     if (!given(call, "ur", ur)) return URMA_EINVAL;
     auto* region = static_cast<TargetRegion*>(ur);
+    if (!open_gate(call, region->ctx)) return URMA_EINVAL;
     urma::Runtime& here = runtime_for(call, region->ctx);
     drain(region->changes);
     const auto record = find_region(here, eid_place(region->ctx), region->name);

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+//
+// Contexts of a provider written by hand, and what the calls leave alone: errno, and locks while
+// the provider or the program's log function runs.
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <thread>
+
+#include "test/unit/core_fake.h"
+#include "urma/core/process/detours.h"
+#include "urma/core/process/living.h"
+#include "urma_ext.h"
+
+namespace core_fake {
+namespace {
+
+constexpr char kDevice[] = "fake1";
+
+// All contexts have the same address, one after the other.
+urma_context_t g_context;
+urma_ops_t g_ops;
+int g_living;
+
+urma_context_t* open(urma_device_t*, uint32_t, int) {
+  ++g_living;
+  new (&g_context) urma_context_t{};
+  g_context.ops = &g_ops;
+  return &g_context;
+}
+
+urma_status_t close(urma_context_t* ctx) {
+  EXPECT_EQ(ctx->ops, &g_ops);
+  --g_living;
+  return g_provider.status;
+}
+
+class ContextApi : public CoreApi {
+ public:
+  static urma_device_t* device(const char* name = kDevice) {
+    return urma::core::device_table().find(name);
+  }
+
+ protected:
+  static void SetUpTestSuite() {
+    CoreApi::SetUpTestSuite();
+    static urma_provider_ops_t provider = {};
+    provider.name = "fake";
+    provider.create_context = open;
+    provider.delete_context = close;
+    static const urma_eid_t eid = {{1}};
+    static const urma::DeviceMemoryCalls memory = {};
+    urma::DeviceDescription description = {};
+    description.name = kDevice;
+    description.type = URMA_TRANSPORT_UB;
+    description.attr.port_cnt = 1;
+    description.attr.dev_cap.max_eid_cnt = 1;
+    description.eids = &eid;
+    description.eid_count = 1;
+    description.memory = &memory;
+    urma::core::device_table().add_device(&provider, description);
+    urma::core::device_table().set_aliases({{"bonding_dev_0", kDevice, nullptr}});
+  }
+  void SetUp() override {
+    CoreApi::SetUp();
+    g_ops = full_ops();
+    g_living = 0;
+  }
+};
+
+// -------------------------------------------------------------------------------------------------
+// Calls that leave something alone
+// -------------------------------------------------------------------------------------------------
+
+TEST_F(ContextApi, CallsWithoutAContextFailInAForkedChild) {
+  urma_device_attr_t attr;
+  urma_ext_device_t details;
+  const urma_ext_rdma_interface_t* rdma;
+  char text[4096];
+  uint32_t length = sizeof text;
+  EXPECT_STATUS(urma_ext_query_device(device_, &details), URMA_SUCCESS);
+  urma::core::begin_detour(urma::core::kForked);
+  EXPECT_STATUS(urma_query_device(device_, &attr), URMA_FAIL);
+  EXPECT_STATUS(urma_ext_query_device(device_, &details), URMA_EINVAL);
+  EXPECT_EQ(urma_ext_query_rdma_interface(&rdma), -EINVAL);
+  EXPECT_STATUS(urma_start_perf(), URMA_EINVAL);
+  EXPECT_STATUS(urma_get_perf_info(text, &length), URMA_EINVAL);
+  EXPECT_STATUS(urma_stop_perf(), URMA_EINVAL);
+  urma::core::end_detour(urma::core::kForked);
+}
+
+}  // namespace
+}  // namespace core_fake
