@@ -68,6 +68,13 @@ TEST_F(LibraryLines, S1_01e_BeforeInitNoDeviceIsFound) {
   EXPECT_NULL_WITH(urma_get_device_by_eid({}, URMA_TRANSPORT_UB), ENODEV);
 }
 
+TEST_F(LibraryLines, S1_01f_InitAndUninitLeaveErrnoAlone) {
+  const auto refs = [] { return 0ul; };
+  EXPECT_ANSWER(urma_init(nullptr), URMA_SUCCESS);
+  EXPECT_ANSWER(urma_init(nullptr), URMA_EEXIST);
+  EXPECT_ANSWER(urma_uninit(), URMA_SUCCESS);
+}
+
 // -------------------------------------------------------------------------------------------------
 // Line 2
 // -------------------------------------------------------------------------------------------------

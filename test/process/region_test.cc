@@ -347,7 +347,9 @@ TEST_F(RegionTest, NamesAreListedByEid) {
       EXPECT_EQ(urma_create_ur(endpoint.ctx, &ur), URMA_SUCCESS);
     }
     urma_ur_t same = region("a");
+    errno = EPROTO;
     EXPECT_EQ(urma_create_ur(endpoint.ctx, &same), URMA_EEXIST);
+    EXPECT_EQ(errno, EPROTO);
     EXPECT_EQ(urma_create_ur(other, &same), URMA_SUCCESS);
     uint32_t count = 2;
     urma_ur_t list[2];

@@ -75,6 +75,29 @@ class ContextApi : public CoreApi {
 // Calls that leave something alone
 // -------------------------------------------------------------------------------------------------
 
+TEST_F(ContextApi, CallsThatReturnAStatusLeaveErrnoAlone) {
+  urma_jfce_t* jfce = urma_create_jfce(&ctx_);
+  ops_.delete_jfce = [](urma_jfce_t* object) -> urma_status_t {
+    delete object;
+    errno = EIO;
+    return URMA_SUCCESS;
+  };
+  EXPECT_STATUS(urma_delete_jfce(jfce), URMA_SUCCESS);
+  ops_.modify_tp = [](urma_context_t*, uint32_t, urma_tp_cfg_t*, urma_tp_attr_t*,
+                      urma_tp_attr_mask_t) -> urma_status_t {
+    errno = EIO;
+    return URMA_FAIL;
+  };
+  urma_tp_cfg_t cfg = {};
+  urma_tp_attr_t attr = {};
+  EXPECT_STATUS(urma_modify_tp(&ctx_, 1, &cfg, &attr, {}), URMA_FAIL);
+  ctx_.dev = device();
+  urma_ext_memory_handle_t handle;
+  urma_target_seg_t* owned = nullptr;
+  g_provider.fails = true;
+  EXPECT_STATUS(urma_ext_create_memory_handle(&ctx_, &handle, 8, &handle, &owned), URMA_FAIL);
+}
+
 TEST_F(ContextApi, CallsWithoutAContextFailInAForkedChild) {
   urma_device_attr_t attr;
   urma_ext_device_t details;

@@ -274,7 +274,9 @@ TEST_F(DevicesTest, ForeignModuleDrivesWhatSysfsShowsInEveryCycle) {
     EXPECT_EQ(infos[0].eid.raw[15], 2);
     urma_free_eid_list(infos);
     urma_device_attr_t copy;
+    errno = EPROTO;
     EXPECT_EQ(urma_query_device(dev, &copy), URMA_FAIL);
+    EXPECT_EQ(errno, EPROTO);
     errno = 0;
     EXPECT_EQ(urma_create_context(dev, 2), nullptr);
     EXPECT_EQ(errno, EIO);

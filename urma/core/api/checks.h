@@ -90,10 +90,13 @@ inline std::nullptr_t refused(int error = EINVAL) {
 }
 
 // Each call runs inside one of these three guards, which also catch what checking and logging
-// throw. `body` gets the name of the call.
+// throw. `body` gets the name of the call. A call that returns a status leaves errno alone.
 template <typename Body>
 auto entry(const char* call, Body&& body) {
-  return guarded(site_of(call), [&] { return body(call); });
+  const int before = errno;
+  const auto result = guarded(site_of(call), [&] { return body(call); });
+  if constexpr (!std::is_pointer_v<decltype(body(call))>) errno = before;
+  return result;
 }
 
 // For calls that return a count, or minus a status.
@@ -122,7 +125,7 @@ template <auto Op, typename Owner, typename... Args>
 urma_status_t status_call(const char* call, const Owner* owner, Args... args) {
   auto* op = slot<Op>(call, owner);
   if (op == nullptr) return URMA_EINVAL;
-  return guarded(site_of(call), [&]() -> urma_status_t { return op(args...); });
+  return entry(call, [&](const char*) -> urma_status_t { return op(args...); });
 }
 
 // The same for a call of the kind "count, or minus a status".
@@ -205,11 +208,11 @@ void settle_order(Config& config) {
 bool check_tp_type(const char* call, const urma_transport_mode_t& mode,
                    const urma_tp_type_t& tp_type);
 
-// Checks that a token is given, unless the policy is NONE.
-bool check_token(const char* call, uint32_t policy, const urma_token_t* token);
-
 // Whether the library has such a device, which is not read else. Shut like the gate in a child.
 bool check_device(const char* call, const urma_device_t* device);
+
+// Checks that a token is given, unless the policy is NONE.
+bool check_token(const char* call, uint32_t policy, const urma_token_t* token);
 
 // The limits of a device; NULL if they are not known: then no limit is checked.
 const urma_device_cap_t* caps_of(const urma_context_t* ctx);

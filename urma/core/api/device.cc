@@ -151,26 +151,23 @@ URMA_EXPORT urma_device_t* urma_get_device_by_eid(urma_eid_t eid, urma_transport
 }
 
 URMA_EXPORT urma_status_t urma_query_device(urma_device_t* dev, urma_device_attr_t* dev_attr) {
-  return entry(__func__, [&](const char* call) -> urma_status_t {
+  const urma_status_t status = entry(__func__, [&](const char* call) -> urma_status_t {
     if (!open_gate(call)) return URMA_FAIL;
-    if (!given(call, "dev", dev) || !given(call, "dev_attr", dev_attr)) {
-      errno = EINVAL;
-      return URMA_EINVAL;
-    }
+    if (!given(call, "dev", dev) || !given(call, "dev_attr", dev_attr)) return URMA_EINVAL;
     // A device from before urma_uninit is freed memory: it must not be read.
     if (attr_of(dev) == nullptr && !in_use()) {
       report_not_started(call);
       return URMA_FAIL;
     }
-    if (!given(call, "dev->sysfs_dev", dev->sysfs_dev)) {
-      errno = EINVAL;
-      return URMA_EINVAL;
-    }
+    if (!given(call, "dev->sysfs_dev", dev->sysfs_dev)) return URMA_EINVAL;
     if (!check_device(call, dev)) return URMA_FAIL;
     if (device_table().is_from_sysfs(dev)) device_table().refresh(dev);
     *dev_attr = *attr_of(dev);
     return URMA_SUCCESS;
   });
+  // The one status that sets errno too.
+  if (status == URMA_EINVAL) errno = EINVAL;
+  return status;
 }
 
 URMA_EXPORT urma_context_t* urma_create_context(urma_device_t* dev, uint32_t eid_index) {

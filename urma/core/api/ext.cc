@@ -12,6 +12,7 @@
 
 namespace {
 
+using urma::core::entry;
 using urma::core::shared_pages;
 
 void* allocate(uint64_t bytes, uint32_t flags) {
@@ -101,7 +102,7 @@ URMA_EXPORT void* urma_ext_alloc(uint64_t bytes, uint32_t flags) {
 }
 
 URMA_EXPORT urma_status_t urma_ext_free(void* memory) {
-  return urma::guarded(URMA_LOG_SITE, [&]() -> urma_status_t {
+  return entry(__func__, [&](const char*) -> urma_status_t {
     if (memory == nullptr || shared_pages().deallocate(memory)) return URMA_SUCCESS;
     URMA_LOG_LIMITED(ERR, "ext_free: {} is not what urma_ext_alloc returned", memory);
     return URMA_EINVAL;

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <new>
 
-#include "urma/base/guard.h"
 #include "urma/core/api/checks.h"
 #include "urma/core/api/export.h"
 #include "urma/core/process/core.h"
@@ -13,16 +12,16 @@
 using namespace urma::core;
 
 URMA_EXPORT urma_status_t urma_init(urma_init_attr_t* conf) {
-  return urma::guarded(URMA_LOG_SITE, [&] { return init(conf); });
+  return entry(__func__, [&](const char*) { return init(conf); });
 }
 
 URMA_EXPORT urma_status_t urma_uninit() {
-  return urma::guarded(URMA_LOG_SITE, [] { return uninit(); });
+  return entry(__func__, [](const char*) { return uninit(); });
 }
 
 URMA_EXPORT urma_status_t urma_get_uasid(uint32_t* result) {
-  return urma::guarded(URMA_LOG_SITE, [&]() -> urma_status_t {
-    if (!given("urma_get_uasid", "uasid", result)) return URMA_EINVAL;
+  return entry(__func__, [&](const char* call) -> urma_status_t {
+    if (!given(call, "uasid", result)) return URMA_EINVAL;
     *result = uasid();
     return URMA_SUCCESS;
   });

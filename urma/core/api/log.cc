@@ -5,13 +5,13 @@
 #include <cstdio>
 #include <cstring>
 
-#include "urma/base/guard.h"
 #include "urma/core/api/checks.h"
 #include "urma/core/api/export.h"
 #include "urma/core/process/log_sink.h"
 #include "urma_api.h"
 #include "urma_ext.h"
 
+using urma::core::entry;
 using urma::core::given;
 using urma::core::log_sink;
 
@@ -30,25 +30,23 @@ void log(const char* file, const char* function, int line, urma_vlog_level_t lev
 }  // namespace
 
 URMA_EXPORT urma_status_t urma_register_log_func(urma_log_cb_t func) {
-  return urma::guarded(URMA_LOG_SITE, [&]() -> urma_status_t {
-    if (!given("urma_register_log_func", "func", reinterpret_cast<const void*>(func)))
-      return URMA_EINVAL;
+  return entry(__func__, [&](const char* call) -> urma_status_t {
+    if (!given(call, "func", reinterpret_cast<const void*>(func))) return URMA_EINVAL;
     log_sink().set_callback(func, nullptr);
     return URMA_SUCCESS;
   });
 }
 
 URMA_EXPORT urma_status_t urma_register_loc_log_func(urma_loc_log_cb func) {
-  return urma::guarded(URMA_LOG_SITE, [&]() -> urma_status_t {
-    if (!given("urma_register_loc_log_func", "func", reinterpret_cast<const void*>(func)))
-      return URMA_EINVAL;
+  return entry(__func__, [&](const char* call) -> urma_status_t {
+    if (!given(call, "func", reinterpret_cast<const void*>(func))) return URMA_EINVAL;
     log_sink().set_callback(nullptr, func);
     return URMA_SUCCESS;
   });
 }
 
 URMA_EXPORT urma_status_t urma_unregister_log_func() {
-  return urma::guarded(URMA_LOG_SITE, []() -> urma_status_t {
+  return entry(__func__, [](const char*) -> urma_status_t {
     log_sink().clear_callback();
     return URMA_SUCCESS;
   });
