@@ -72,6 +72,34 @@ class ContextApi : public CoreApi {
 };
 
 // -------------------------------------------------------------------------------------------------
+// Contexts
+// -------------------------------------------------------------------------------------------------
+
+urma_status_t close_while_another_opens(urma_context_t*) {
+  std::thread([] { EXPECT_EQ(urma_create_context(ContextApi::device(), 0), &g_context); }).join();
+  return URMA_SUCCESS;
+}
+
+TEST_F(ContextApi, AContextMadeWhileAnotherEndsIsListed) {
+  urma_provider_ops_t* provider = device()->ops;
+  ASSERT_EQ(urma_create_context(device(), 0), &g_context);
+  provider->delete_context = close_while_another_opens;
+  EXPECT_STATUS(urma_delete_context(&g_context), URMA_SUCCESS);
+  provider->delete_context = close;
+  // As urma_uninit does, which shuts the gate of all that are listed.
+  urma::core::abandon_living();
+  EXPECT_STATUS(urma_delete_context(&g_context), URMA_EINVAL);
+}
+
+TEST_F(ContextApi, AContextThatLivesOnStaysListed) {
+  ASSERT_EQ(urma_create_context(device(), 0), &g_context);
+  g_provider.status = URMA_FAIL;
+  EXPECT_STATUS(urma_delete_context(&g_context), URMA_FAIL);
+  urma::core::abandon_living();
+  EXPECT_STATUS(urma_delete_context(&g_context), URMA_EINVAL);
+}
+
+// -------------------------------------------------------------------------------------------------
 // Calls that leave something alone
 // -------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <string_view>
+#include <utility>
 
 #include "urma/base/bits.h"
 #include "urma/core/api/bonding.h"
@@ -54,11 +55,13 @@ URMA_EXPORT urma_status_t urma_delete_context(urma_context_t* ctx) {
       return URMA_EAGAIN;
     }
     const int fd = ctx->dev_fd;
+    auto living = context_ends(ctx);
+    Rollback undo([&] { context_lives_on(std::move(living)); });
     ProviderView view(ctx, device_table().real_device(ctx->dev));
     const urma_status_t status = provider->delete_context(ctx);
     if (status != URMA_SUCCESS) return status;
+    undo.dismiss();
     view.context_gone();
-    context_ended(ctx);
     if (fd >= 0) close(fd);
     return URMA_SUCCESS;
   });

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "urma/core/process/living.h"
 
-#include <array>
-#include <unordered_map>
+#include <utility>
 
 #include "urma/base/log.h"
 #include "urma/base/mutex.h"
@@ -22,11 +21,11 @@ constexpr std::array kKindNames = {"JFCE",
                                    "imported queue",
                                    "notifier"};
 
-using Counts = std::array<uint32_t, kKindNames.size()>;
+static_assert(kKindNames.size() == std::tuple_size_v<LivingCounts>);
 
 struct LivingTable {
   Mutex mutex;
-  std::unordered_map<urma_context_t*, Counts> contexts URMA_GUARDED_BY(mutex);
+  LivingContexts contexts URMA_GUARDED_BY(mutex);
 };
 
 // Never destroyed: a program may leave with its threads still at work.
@@ -42,7 +41,7 @@ void count(urma_context_t* ctx, Living kind, uint32_t change) {
   if (found != living.contexts.end()) found->second[static_cast<size_t>(kind)] += change;
 }
 
-std::string text_of(const Counts& counts) {
+std::string text_of(const LivingCounts& counts) {
   std::string text;
   for (size_t kind = 0; kind < counts.size(); ++kind) {
     if (counts[kind] == 0) continue;
@@ -59,10 +58,16 @@ void context_made(urma_context_t* ctx) {
   living.contexts[ctx] = {};
 }
 
-void context_ended(urma_context_t* ctx) {
+LivingContexts::node_type context_ends(urma_context_t* ctx) {
   auto& living = table();
   const MutexLock lock(living.mutex);
-  living.contexts.erase(ctx);
+  return living.contexts.extract(ctx);
+}
+
+void context_lives_on(LivingContexts::node_type context) {
+  auto& living = table();
+  const MutexLock lock(living.mutex);
+  living.contexts.insert(std::move(context));
 }
 
 void object_made(urma_context_t* ctx, Living kind) {
@@ -79,12 +84,12 @@ std::string living_objects(urma_context_t* ctx) {
   auto& living = table();
   const MutexLock lock(living.mutex);
   const auto found = living.contexts.find(ctx);
-  return text_of(found == living.contexts.end() ? Counts{} : found->second);
+  return text_of(found == living.contexts.end() ? LivingCounts{} : found->second);
 }
 
 void abandon_living() {
   auto& living = table();
-  decltype(living.contexts) left;
+  LivingContexts left;
   {
     const MutexLock lock(living.mutex);
     left.swap(living.contexts);

@@ -4,7 +4,9 @@
 #ifndef URMA_CORE_PROCESS_LIVING_H_
 #define URMA_CORE_PROCESS_LIVING_H_
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "urma_types.h"
@@ -32,9 +34,14 @@ enum class Living : uint8_t {
   kNotifier,
 };
 
-// Called by urma_create_context and urma_delete_context.
+using LivingCounts = std::array<uint32_t, static_cast<size_t>(Living::kNotifier) + 1>;
+using LivingContexts = std::map<urma_context_t*, LivingCounts>;
+
+// Called by urma_create_context and urma_delete_context. A context is taken out before its provider
+// frees it, since afterwards another may have its address; it is put back if it lives on.
 void context_made(urma_context_t* ctx);
-void context_ended(urma_context_t* ctx);
+LivingContexts::node_type context_ends(urma_context_t* ctx);
+void context_lives_on(LivingContexts::node_type context);
 
 // One object more, or less, of a context: in its reference count, and by kind.
 void object_made(urma_context_t* ctx, Living kind);
