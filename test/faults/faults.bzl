@@ -177,7 +177,7 @@ FAULTS = [
     (
         "full_group_takes_more",
         "api/group.cc",
-        "if (group->jetty_cnt < max_members(*group)) {",
+        "if (members < most) {",
         "if (true) {",
         [LINES],
     ),

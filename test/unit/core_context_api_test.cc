@@ -126,6 +126,54 @@ TEST_F(ContextApi, CallsThatReturnAStatusLeaveErrnoAlone) {
   EXPECT_STATUS(urma_ext_create_memory_handle(&ctx_, &handle, 8, &handle, &owned), URMA_FAIL);
 }
 
+TEST_F(ContextApi, AProviderMayAskForDevicesWhileItGivesTheUasid) {
+  static urma_provider_ops_t provider = {};
+  provider.name = "asking";
+  provider.get_uasid = [](uint32_t* uasid) -> urma_status_t {
+    char name[] = "fake1";
+    EXPECT_EQ(urma_get_device_by_name(name), ContextApi::device());
+    *uasid = 7;
+    return URMA_SUCCESS;
+  };
+  urma::core::device_table().add_provider(&provider);
+  uint32_t uasid = 0;
+  ::alarm(20);  // it may wait for itself
+  EXPECT_STATUS(urma_get_uasid(&uasid), URMA_SUCCESS);
+  ::alarm(0);
+  EXPECT_EQ(uasid, 7U);
+}
+
+urma_jetty_grp_t* g_group;
+int g_lines, g_lines_with_lock;
+
+void look_at_the_list(int, char*) {
+  ++g_lines;
+  if (pthread_mutex_trylock(&g_group->list_mutex) != 0) {
+    ++g_lines_with_lock;
+  } else {
+    pthread_mutex_unlock(&g_group->list_mutex);
+  }
+}
+
+TEST_F(ContextApi, AGroupIsNotLockedWhileALineIsLogged) {
+  make_queues();
+  urma_jetty_grp_cfg_t cfg = {};
+  g_group = jetty_cfg_.jetty_grp = urma_create_jetty_grp(&ctx_, &cfg);
+  ASSERT_NE(g_group, nullptr);
+  urma_jetty_t* members[2];
+  for (auto& one : members) one = urma_create_jetty(&ctx_, &jetty_cfg_);
+  EXPECT_EQ(urma_register_log_func(look_at_the_list), URMA_SUCCESS);
+  g_lines = 0;
+  EXPECT_NULL(urma_create_jetty(&ctx_, &jetty_cfg_), URMA_ENOPERM);
+  EXPECT_STATUS(urma_delete_jetty_grp(g_group), URMA_ENOPERM);
+  EXPECT_EQ(g_lines, 2);
+  EXPECT_EQ(g_lines_with_lock, 0);
+  EXPECT_EQ(urma_unregister_log_func(), URMA_SUCCESS);
+  for (urma_jetty_t* one : members) EXPECT_STATUS(urma_delete_jetty(one), URMA_SUCCESS);
+  EXPECT_STATUS(urma_delete_jetty_grp(g_group), URMA_SUCCESS);
+  end_queues();
+}
+
 TEST_F(ContextApi, CallsWithoutAContextFailInAForkedChild) {
   urma_device_attr_t attr;
   urma_ext_device_t details;

@@ -13,6 +13,7 @@
 namespace urma::core {
 namespace {
 
+// No line is written while it is held: a log callback may call for the group.
 class ListLock {
  public:
   explicit ListLock(urma_jetty_grp_t& group) : mutex_(group.list_mutex) {
@@ -33,6 +34,11 @@ uint32_t max_members(const urma_jetty_grp_t& group) {
   return caps == nullptr ? URMA_MAX_JETTY_IN_JETTY_GRP : caps->max_jetty_in_jetty_grp;
 }
 
+uint32_t members_of(urma_jetty_grp_t& group) {
+  ListLock lock(group);
+  return group.jetty_cnt;
+}
+
 void replace(urma_jetty_grp_t& group, urma_jetty_t* from, urma_jetty_t* to) {
   ListLock lock(group);
   for (uint32_t i = 0; i < URMA_MAX_JETTY_IN_JETTY_GRP; ++i) {
@@ -47,13 +53,18 @@ void replace(urma_jetty_grp_t& group, urma_jetty_t* from, urma_jetty_t* to) {
 
 urma_status_t acquire(const char* call, urma_jetty_grp_t* group) {
   if (group == nullptr) return URMA_SUCCESS;
-  ListLock lock(*group);
-  if (group->jetty_cnt < max_members(*group)) {
-    ++group->jetty_cnt;
-    return URMA_SUCCESS;
+  const uint32_t most = max_members(*group);
+  uint32_t members;
+  {
+    ListLock lock(*group);
+    members = group->jetty_cnt;
+    if (members < most) {
+      ++group->jetty_cnt;
+      return URMA_SUCCESS;
+    }
   }
   URMA_LOG_LIMITED(ERR, "{}: group {} is full with {} jetties; delete one or use another group",
-                   call, group->cfg.name, group->jetty_cnt);
+                   call, group->cfg.name, members);
   return URMA_ENOPERM;
 }
 
@@ -131,13 +142,10 @@ URMA_EXPORT urma_jetty_grp_t* urma_create_jetty_grp(urma_context_t* ctx,
 URMA_EXPORT urma_status_t urma_delete_jetty_grp(urma_jetty_grp_t* jetty_grp) {
   return entry(__func__, [&](const char* call) -> urma_status_t {
     if (slot<&urma_ops_t::delete_jetty_grp>(call, jetty_grp) == nullptr) return URMA_EINVAL;
-    {
-      ListLock lock(*jetty_grp);
-      if (jetty_grp->jetty_cnt != 0) {
-        URMA_LOG_LIMITED(ERR, "{}: group {} has {} jetties; delete them first", call,
-                         jetty_grp->cfg.name, jetty_grp->jetty_cnt);
-        return URMA_ENOPERM;
-      }
+    if (const uint32_t members = members_of(*jetty_grp); members != 0) {
+      URMA_LOG_LIMITED(ERR, "{}: group {} has {} jetties; delete them first", call,
+                       jetty_grp->cfg.name, members);
+      return URMA_ENOPERM;
     }
     urma_jetty_t** list = jetty_grp->jetty_list;
     const urma_status_t status =

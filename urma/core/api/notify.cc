@@ -22,7 +22,8 @@ class PendingImports {
  public:
   using Table = std::unordered_multimap<const urma_target_jetty_t*, const urma_notifier_t*>;
 
-  // Starts an import. The lock is held meanwhile, so that no result is taken before it is listed.
+  // Starts an import. The lock is held meanwhile, so that no result is taken before it is listed: a
+  // log function must make no such call, see urma_register_log_func.
   template <typename Start>
   urma_target_jetty_t* start(urma_notifier_t* notifier, const urma_rjetty_t& remote, Start begin) {
     const urma::MutexLock lock(mutex_);

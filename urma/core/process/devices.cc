@@ -502,8 +502,13 @@ std::vector<urma_eid_info_t> DeviceTable::current_eids(const urma_device_t* devi
 }
 
 std::optional<uint32_t> DeviceTable::provider_uasid() const {
-  const MutexLock lock(mutex_);
-  for (const auto& provider : providers_) {
+  std::vector<Provider> providers;
+  {
+    const MutexLock lock(mutex_);
+    providers = providers_;
+  }
+  // Unlocked: a provider may log, or wait for the service thread.
+  for (const auto& provider : providers) {
     uint32_t uasid = 0;
     if (provider.ops->get_uasid != nullptr && provider.ops->get_uasid(&uasid) == URMA_SUCCESS) {
       return uasid;
