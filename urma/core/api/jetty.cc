@@ -6,6 +6,7 @@
 #include "urma/base/bits.h"
 #include "urma/core/api/export.h"
 #include "urma/core/api/lifecycle.h"
+#include "urma/core/api/targets.h"
 #include "urma_api.h"
 
 namespace {
@@ -90,7 +91,7 @@ struct Jetty : QueueKind {
   }
   static bool check(const char* call, const urma_context_t* ctx, const Config& config);
   static bool check_parts(const char* call, const Object& jetty);
-  static urma_status_t check_removable(const char* call, const Object& jetty);
+  static urma_status_t check_removable(const char* call, Object& jetty);
   static bool check_option(const char* call, const Object& jetty, uint64_t option,
                            const void* value);
   static void settle(Config& config) {
@@ -152,13 +153,14 @@ uint32_t Jetty::settle_ports(const urma_context_t* ctx, const Config& config, ui
   return std::max(ports, its);
 }
 
-urma_status_t Jetty::check_removable(const char* call, const Object& jetty) {
+urma_status_t Jetty::check_removable(const char* call, Object& jetty) {
+  // Another thread may unbind it, and end the peer.
   if (urma::bits_of(jetty.jetty_cfg.jfs_cfg.trans_mode) != URMA_TM_RC ||
-      jetty.remote_jetty == nullptr) {
+      peer_of(jetty).load() == nullptr) {
     return URMA_SUCCESS;
   }
-  URMA_LOG_LIMITED(ERR, "{}: jetty {} is bound to jetty {}; call urma_unbind_jetty first", call,
-                   jetty.jetty_id.id, jetty.remote_jetty->id.id);
+  URMA_LOG_LIMITED(ERR, "{}: jetty {} is bound; call urma_unbind_jetty first", call,
+                   jetty.jetty_id.id);
   return URMA_ENOPERM;
 }
 
