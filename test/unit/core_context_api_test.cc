@@ -174,6 +174,15 @@ TEST_F(ContextApi, AGroupIsNotLockedWhileALineIsLogged) {
   end_queues();
 }
 
+TEST_F(ContextApi, APortThatChangesOftenNeedsNoMoreMemory) {
+  auto& table = urma::core::device_table();
+  for (int i = 0; i < 1000; ++i) {
+    table.set_port_state(kDevice, 0, i % 2 == 0 ? URMA_PORT_ACTIVE : URMA_PORT_DOWN);
+  }
+  EXPECT_EQ(table.attr_of(device())->port_attr[0].state, URMA_PORT_DOWN);
+  EXPECT_LE(device()->sysfs_dev->attrs.size(), 3U);
+}
+
 TEST_F(ContextApi, CallsWithoutAContextFailInAForkedChild) {
   urma_device_attr_t attr;
   urma_ext_device_t details;

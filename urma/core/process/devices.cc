@@ -15,9 +15,14 @@
 namespace urma::core {
 namespace {
 
+// Attributes that were in force before are so again, without a copy.
 void store_attr(urma_sysfs_dev* entry, const urma_device_attr_t& attr) {
-  // A difference in padding costs a copy. NOLINTNEXTLINE(bugprone-suspicious-memory-comparison)
-  if (!entry->attrs.empty() && std::memcmp(entry->attrs.back().get(), &attr, sizeof attr) == 0) {
+  const auto known = std::ranges::find_if(entry->attrs, [&](const auto& one) {
+    // A difference in padding costs a copy. NOLINTNEXTLINE(bugprone-suspicious-memory-comparison)
+    return std::memcmp(one.get(), &attr, sizeof attr) == 0;
+  });
+  if (known != entry->attrs.end()) {
+    std::rotate(known, known + 1, entry->attrs.end());
     return;
   }
   auto copy = std::make_unique<urma_device_attr_t>();
