@@ -15,6 +15,20 @@
 #include "urma/core/process/living.h"
 #include "urma_ext.h"
 
+namespace {
+
+std::atomic<int> until_one_fails{0};  // 0: none
+
+}  // namespace
+
+void* operator new(size_t bytes) {
+  void* memory = until_one_fails > 0 && --until_one_fails == 0 ? nullptr : std::malloc(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
 namespace core_fake {
 namespace {
 
@@ -97,6 +111,29 @@ TEST_F(ContextApi, AContextThatLivesOnStaysListed) {
   EXPECT_STATUS(urma_delete_context(&g_context), URMA_FAIL);
   urma::core::abandon_living();
   EXPECT_STATUS(urma_delete_context(&g_context), URMA_EINVAL);
+}
+
+// Fails one allocation after the other.
+void open_short_of_memory(urma_device_t* device) {
+  bool failed = true;
+  for (int number = 1; failed; ++number) {
+    until_one_fails = number;
+    errno = EPROTO;
+    urma_context_t* ctx = urma_create_context(device, 0);
+    const int error = errno;
+    failed = until_one_fails.exchange(0) == 0;
+    if (ctx == nullptr) {
+      EXPECT_EQ(error, ENOMEM) << number;
+      EXPECT_EQ(g_living, 0) << number;
+    } else {
+      EXPECT_EQ(urma_delete_context(ctx), URMA_SUCCESS);
+    }
+  }
+}
+
+TEST_F(ContextApi, AContextThatCannotBeMadeWhollyIsGivenBack) {
+  open_short_of_memory(device());
+  open_short_of_memory(device("bonding_dev_0"));
 }
 
 // -------------------------------------------------------------------------------------------------

@@ -61,27 +61,31 @@ urma_context_t* create_context(urma_device_t* dev, uint32_t eid_index) {
     fail(table.is_from_sysfs(dev) ? URMA_FAIL : URMA_EINVAL, "device {} has no EID {}", dev->name,
          eid_index);
   }
+  const uint32_t uasid = uasid_if_any();
   errno = 0;
   auto* ctx = dev->ops->create_context(real, slot->eid_index, char_device.get());
   if (ctx == nullptr) return no_result(errno == 0 ? EIO : errno);
   Rollback undo([&] {
+    ProviderView view(ctx, real);
     if (dev->ops->delete_context != nullptr) dev->ops->delete_context(ctx);
+    view.context_gone();
   });
   if (ctx->ops == nullptr) {
     fail(URMA_FAIL, "provider {} made a context without operations", dev->ops->name);
   }
   if (real != dev && is_aggregated_name(dev->name)) aggregate(ctx);
-  undo.dismiss();
   ctx->dev = dev;
-  ctx->dev_fd = char_device.release();
+  ctx->dev_fd = char_device.get();
   ctx->eid_index = eid_index;
   ctx->eid = slot->eid;
-  ctx->uasid = uasid_if_any();
+  ctx->uasid = uasid;
   ctx->aggr_mode = URMA_AGGR_MODE_STANDALONE;
   ::pthread_mutex_init(&ctx->mutex, nullptr);
   // Relaxed: no other thread has the context yet.
   ctx->ref.atomic_cnt.store(1, std::memory_order_relaxed);
   context_made(ctx);
+  undo.dismiss();
+  char_device.release();
   return ctx;
 }
 
