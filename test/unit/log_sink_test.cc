@@ -235,6 +235,13 @@ TEST_F(LogSinkTest, CallbackThatLogsIsNotCalledForThat) {
   EXPECT_EQ(captured.writes().size(), 1u);
 }
 
+void throw_anything(int, char*) { throw 42; }
+
+TEST_F(LogSinkTest, WhatACallbackThrowsStaysInTheLog) {
+  EXPECT_EQ(urma_register_log_func(throw_anything), URMA_SUCCESS);
+  EXPECT_NO_THROW(log_sink().write(URMA_VLOG_LEVEL_ERR, URMA_LOG_SITE, "text"));
+}
+
 void replace_itself(int, char*) { urma_register_log_func(collect); }
 
 TEST_F(LogSinkTest, CallbackMayReplaceItself) {

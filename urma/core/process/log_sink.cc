@@ -166,7 +166,7 @@ bool LogSink::call_back(urma_vlog_level_t level, const LogSite& site, std::strin
       end_with_newline(text);
       callback->located(level, base_name(site.file), site.function, site.line, text);
     }
-  } catch (const std::exception&) {
+  } catch (...) {
     // No caller could handle what the program's callback throws.
   }
   return true;
