@@ -55,6 +55,7 @@ readonly RUNS=(
   "bias fails NO_UNDO"
   "short_mutex holds"
   "short_mutex fails FORGETS"
+  "short_mutex fails HANDS_ANYWAY"
   "short_mutex fails SLEEPS_ON"
   "joint holds"
   "joint fails NO_WITHDRAW"

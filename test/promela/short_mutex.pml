@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// How waiters for a ShortMutex sleep, are woken, and get it. At most one thread has it, and none
-// sleeps indefinitely.
+// How waiters for a ShortMutex sleep, are woken, and get it. At most one thread has it, none sleeps
+// indefinitely, and it is handed over only while a thread waits, which then takes it.
 //
 // Each of these removes a part of the rules, and must be detected:
 //   FORGETS: a thread that has slept takes it like one that has not
+//   HANDS_ANYWAY: it may be handed over although no thread waits
 //   SLEEPS_ON: a thread that goes to sleep does not check again whether the word is AWAITED
 
 #define THREADS 3
@@ -13,7 +14,7 @@
 mtype = { FREE, HELD, AWAITED, HANDED };
 
 mtype word = FREE;
-byte asleep, woken, holders;
+byte asleep, woken, holders, waiting;
 
 inline take(from, to, done) {
   d_step { if :: word == from -> word = to; done = true :: else fi }
@@ -26,6 +27,7 @@ active [THREADS] proctype Thread() {
   :: round < ROUNDS ->
     round++;
     has = false;
+    assert(word != HANDED || waiting > 0);
     take(FREE, HELD, has);
     if
     :: has
@@ -35,6 +37,7 @@ active [THREADS] proctype Thread() {
       if
       :: has
       :: else ->
+        waiting++;
         do
         :: take(FREE, AWAITED, has);
           if :: has -> break :: else fi;
@@ -59,7 +62,8 @@ active [THREADS] proctype Thread() {
           take(FREE, AWAITED, has);
 #endif
           if :: has -> break :: else fi
-        od
+        od;
+        waiting--
       fi
     fi;
     holders++;
@@ -73,7 +77,11 @@ active [THREADS] proctype Thread() {
     :: else ->
       if
       :: hands = false
+#ifdef HANDS_ANYWAY
       :: hands = true
+#else
+      :: waiting > 0 -> hands = true
+#endif
       fi;
       word = (hands -> HANDED : FREE);
       d_step { if :: asleep > 0 -> asleep--; woken++ :: else fi }

@@ -62,6 +62,27 @@ TEST(ShortMutexTest, WakesAllThatSleep) {
   }
 }
 
+// However often it was handed over, it is free when nobody waits for it.
+TEST(ShortMutexTest, ATrySucceedsOnceNobodyWaits) {
+  constexpr int kTurns = 100;
+  ShortMutex mutex;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    std::latch begun(2);
+    mutex.lock();
+    std::thread waiter([&] {
+      begun.arrive_and_wait();
+      const MutexLock lock(mutex);
+    });
+    begun.arrive_and_wait();
+    // Longer than the other thread spins.
+    pause_for(100 * kLastPauses);
+    mutex.unlock();
+    waiter.join();
+    ASSERT_TRUE(mutex.try_lock()) << turn;
+    mutex.unlock();
+  }
+}
+
 // Two threads that hold it nearly always do not starve a third one.
 TEST(ShortMutexTest, NoThreadWaitsIndefinitely) {
   constexpr int kTurns = 20;

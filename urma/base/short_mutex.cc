@@ -33,9 +33,12 @@ bool ShortMutex::sleep() {
 
 void ShortMutex::lock_behind() URMA_NO_THREAD_SAFETY_ANALYSIS {
   if (spin(kHeld)) return;
+  // Relaxed, here and below: see unlock_at_once(). This thread holds the mutex as it is uncounted.
+  waiting_.fetch_add(1, std::memory_order_relaxed);
   // Only one thread was woken, so a thread that slept keeps the mutex awaited for the others.
   while (!sleep() && !spin(kAwaited)) {
   }
+  waiting_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void ShortMutex::wake_one() { word_.notify_one(); }

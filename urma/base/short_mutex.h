@@ -48,9 +48,11 @@ class URMA_CAPABILITY("mutex") ShortMutex {
                                       std::memory_order_relaxed)) [[likely]] {
       return false;
     }
-    // If no thread sleeps after all, the next one takes the mutex handed over.
+    // Handed over only to a thread that is sure to come: try_lock() fails until then. Relaxed: a
+    // thread that is counted here has not had the mutex since, and one that is missed waits on.
+    const bool hand = ++wakes_ % kWakesPerHandOver == 0 && waiting_.load(std::memory_order_relaxed);
     // SYNC(short-mutex): sequentially consistent, since wake_one() checks for waiters after it.
-    word_.store(++wakes_ % kWakesPerHandOver == 0 ? kHanded : kFree);
+    word_.store(hand ? kHanded : kFree);
     return true;
   }
   [[gnu::noinline]] void wake_one();
@@ -60,7 +62,7 @@ class URMA_CAPABILITY("mutex") ShortMutex {
     kFree,
     kHeld,
     kAwaited,  // held, and a thread may be asleep
-    kHanded,   // handed to whichever sleeper comes first
+    kHanded,   // handed to whichever thread that waits comes first
   };
 
   // One wake-up in this many hands the mutex over. A running thread takes a free mutex before one
@@ -77,7 +79,8 @@ class URMA_CAPABILITY("mutex") ShortMutex {
   bool sleep();
 
   std::atomic<uint32_t> word_{kFree};
-  uint32_t wakes_ = 0;  // written by the holder
+  uint32_t wakes_ = 0;                // written by the holder
+  std::atomic<uint32_t> waiting_{0};  // threads that sleep, or have, until they get it
 };
 
 }  // namespace urma
