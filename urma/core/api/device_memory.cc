@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // The extensions for memory of devices.
-#include <sys/random.h>
-
 #include <cerrno>
 
+#include "urma/base/random.h"
 #include "urma/core/api/checks.h"
 #include "urma/core/api/export.h"
 #include "urma/core/api/registration.h"
@@ -16,24 +15,17 @@ using namespace urma::core;  // NOLINT(build/namespaces)
 
 namespace {
 
-// NULL, with one log line, if the context is invalid or its device has no memory.
-const urma::DeviceMemoryCalls* memory_of(const char* call, const urma_context_t* ctx, int* error) {
-  *error = EINVAL;
+// NULL, with one log line, if the context is invalid or its device has no memory (errno
+// EOPNOTSUPP).
+const urma::DeviceMemoryCalls* memory_of(const char* call, const urma_context_t* ctx) {
   if (!open_gate(call, ctx)) return nullptr;
   const auto* const memory = device_table().memory_of(ctx->dev);
   if (memory == nullptr) {
     URMA_LOG_LIMITED(ERR, "{}: device {} has no memory of its own; use one of the rocm provider",
                      call, ctx->dev->name);
-    *error = EOPNOTSUPP;
+    errno = EOPNOTSUPP;
   }
   return memory;
-}
-
-// Random: no process can guess it.
-bool draw_token(const char* call, urma_token_t* token) {
-  if (::getrandom(token, sizeof(*token), 0) == sizeof(*token)) return true;
-  URMA_LOG_LIMITED(ERR, "{}: the kernel has no random number for the token", call);
-  return false;
 }
 
 // The segment of a handle, with the rights of peers.
@@ -67,9 +59,8 @@ urma_status_t close_handle(const char* call, urma_target_seg_t* attached) {
 
 URMA_EXPORT void* urma_ext_alloc_device(urma_context_t* ctx, urma_ext_pool_t pool, uint64_t bytes) {
   return pointer_entry(__func__, [&](const char* call) -> void* {
-    int error;
-    const auto* const memory = memory_of(call, ctx, &error);
-    if (memory == nullptr) return refused(error);
+    const auto* const memory = memory_of(call, ctx);
+    if (memory == nullptr) return nullptr;
     if (bytes == 0) {
       URMA_LOG_LIMITED(ERR, "{}: 0 bytes; ask for at least 1", call);
       return refused();
@@ -80,8 +71,7 @@ URMA_EXPORT void* urma_ext_alloc_device(urma_context_t* ctx, urma_ext_pool_t poo
 
 URMA_EXPORT urma_status_t urma_ext_free_device(urma_context_t* ctx, void* address) {
   return entry(__func__, [&](const char* call) -> urma_status_t {
-    int error;
-    const auto* const memory = memory_of(call, ctx, &error);
+    const auto* const memory = memory_of(call, ctx);
     if (memory == nullptr) return URMA_EINVAL;
     return address == nullptr ? URMA_SUCCESS : memory->deallocate(address);
   });
@@ -90,8 +80,7 @@ URMA_EXPORT urma_status_t urma_ext_free_device(urma_context_t* ctx, void* addres
 URMA_EXPORT urma_status_t urma_ext_query_address(urma_context_t* ctx, const void* address,
                                                  urma_ext_address_t* info) {
   return entry(__func__, [&](const char* call) -> urma_status_t {
-    int error;
-    const auto* const memory = memory_of(call, ctx, &error);
+    const auto* const memory = memory_of(call, ctx);
     if (memory == nullptr || !given(call, "address", address) || !given(call, "info", info)) {
       return URMA_EINVAL;
     }
@@ -104,13 +93,12 @@ URMA_EXPORT urma_status_t urma_ext_create_memory_handle(urma_context_t* ctx, voi
                                                         urma_ext_memory_handle_t* handle,
                                                         urma_target_seg_t** owned) {
   return entry(__func__, [&](const char* call) -> urma_status_t {
-    int error;
-    if (memory_of(call, ctx, &error) == nullptr || !given(call, "memory", address) ||
+    if (memory_of(call, ctx) == nullptr || !given(call, "memory", address) ||
         !given(call, "handle", handle) || !given(call, "owned", owned)) {
       return URMA_EINVAL;
     }
     *handle = {};
-    if (!draw_token(call, &handle->token)) return URMA_FAIL;
+    handle->token = urma::random_value<urma_token_t>();
     urma_seg_cfg_t cfg = behind_token(handle->token, address, bytes,
                                       URMA_ACCESS_READ | URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC);
     urma_target_seg_t* const segment = urma_register_seg(ctx, &cfg);
@@ -126,8 +114,7 @@ URMA_EXPORT urma_status_t urma_ext_attach_memory_handle(urma_context_t* ctx,
                                                         urma_target_seg_t** attached,
                                                         void** address) {
   return entry(__func__, [&](const char* call) -> urma_status_t {
-    int error;
-    const auto* const memory = memory_of(call, ctx, &error);
+    const auto* const memory = memory_of(call, ctx);
     if (memory == nullptr || !given(call, "handle", handle) || !given(call, "attached", attached) ||
         !given(call, "memory", address)) {
       return URMA_EINVAL;
@@ -157,8 +144,7 @@ URMA_EXPORT urma_status_t urma_ext_create_signal_handle(urma_context_t* ctx, uin
                                                         urma_ext_signal_handle_t* handle,
                                                         urma_target_seg_t** owned) {
   return entry(__func__, [&](const char* call) -> urma_status_t {
-    int error;
-    const auto* const memory = memory_of(call, ctx, &error);
+    const auto* const memory = memory_of(call, ctx);
     if (memory == nullptr || !given(call, "handle", handle) || !given(call, "owned", owned)) {
       return URMA_EINVAL;
     }
@@ -167,7 +153,7 @@ URMA_EXPORT urma_status_t urma_ext_create_signal_handle(urma_context_t* ctx, uin
       return URMA_EINVAL;
     }
     *handle = {};
-    if (!draw_token(call, &handle->token)) return URMA_FAIL;
+    handle->token = urma::random_value<urma_token_t>();
     // Requests of peers may access nothing in it.
     urma_seg_cfg_t cfg = behind_token(handle->token, handle, 1, URMA_ACCESS_LOCAL_ONLY);
     urma_target_seg_t* const segment = register_checked(
@@ -185,8 +171,7 @@ URMA_EXPORT urma_status_t urma_ext_attach_signal_handle(urma_context_t* ctx,
                                                         urma_target_seg_t** attached,
                                                         uint64_t* signal) {
   return entry(__func__, [&](const char* call) -> urma_status_t {
-    int error;
-    const auto* const memory = memory_of(call, ctx, &error);
+    const auto* const memory = memory_of(call, ctx);
     if (memory == nullptr || !given(call, "handle", handle) || !given(call, "attached", attached) ||
         !given(call, "signal", signal)) {
       return URMA_EINVAL;
