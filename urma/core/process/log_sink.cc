@@ -12,6 +12,8 @@
 #include <cstring>
 #include <utility>
 
+#include "urma/base/text.h"
+
 namespace urma::core {
 namespace {
 
@@ -32,12 +34,6 @@ constexpr struct {
 const char* base_name(const char* path) {
   const char* slash = std::strrchr(path, '/');
   return slash == nullptr ? path : slash + 1;
-}
-
-void copy_text(char (&to)[kMaxLogLine], std::string_view text) {
-  const auto length = std::min(text.size(), sizeof to - 1);
-  std::memcpy(to, text.data(), length);
-  to[length] = '\0';
 }
 
 void format_line(char (&line)[kMaxLogLine], const LogSite& site, std::string_view message) {

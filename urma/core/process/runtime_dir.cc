@@ -135,7 +135,7 @@ std::vector<urma_eid_t> parse_eids(std::string_view text, const std::string& pat
     if (::inet_pton(AF_INET6, std::string(text.substr(0, end)).c_str(), eid.raw) != 1) {
       damaged("has a line that is not an IPv6 address");
     }
-    if (has_eid({urma_eid_t{}}, eid) || has_eid(eids, eid)) {
+    if (is_zero(eid.raw) || has_eid(eids, eid)) {
       damaged("has an address that is zero or listed twice");
     }
     eids.push_back(eid);

@@ -14,6 +14,7 @@
 
 #include "third_party/fmt/format.h"
 #include "urma/base/fd.h"
+#include "urma/base/ip.h"
 #include "urma_provider.h"
 
 namespace urma::core {
@@ -154,11 +155,6 @@ void add_ports(const urma_device_attr_t& attr, bool writable, FileList* files) {
   }
 }
 
-bool is_zero(const urma_eid_t& eid) {
-  return std::all_of(std::begin(eid.raw), std::end(eid.raw),
-                     [](uint8_t byte) { return byte == 0; });
-}
-
 }  // namespace
 
 std::vector<SysfsDevice> list_sysfs_devices(const std::string& root) {
@@ -238,7 +234,7 @@ std::vector<urma_eid_info_t> read_sysfs_eids(const std::string& path, uint32_t m
     auto text = read_text(path + "/eids", urma::format("eid{}", i));
     if (text.empty()) text = read_text(urma::format("{}/eid{}", path, i), "eid");
     urma_eid_info_t info{};
-    if (::inet_pton(AF_INET6, text.c_str(), info.eid.raw) != 1 || is_zero(info.eid)) continue;
+    if (::inet_pton(AF_INET6, text.c_str(), info.eid.raw) != 1 || is_zero(info.eid.raw)) continue;
     info.eid_index = i;
     eids.push_back(info);
   }
