@@ -19,16 +19,11 @@
 namespace urma::core {
 namespace {
 
-std::nullptr_t no_result(int code) {
-  errno = code;
-  return nullptr;
-}
-
 // NULL if there is no device, with a log line if there can be none yet.
 urma_device_t* device_or_none(const char* call, urma_device_t* device) {
   if (device != nullptr) return device;
   if (!in_use()) report_not_started(call);
-  return no_result(ENODEV);
+  return refused(ENODEV);
 }
 
 template <typename Type>
@@ -64,7 +59,7 @@ urma_context_t* create_context(urma_device_t* dev, uint32_t eid_index) {
   const uint32_t uasid = uasid_if_any();
   errno = 0;
   auto* ctx = dev->ops->create_context(real, slot->eid_index, char_device.get());
-  if (ctx == nullptr) return no_result(errno == 0 ? EIO : errno);
+  if (ctx == nullptr) return refused(errno == 0 ? EIO : errno);
   Rollback undo([&] {
     ProviderView view(ctx, real);
     if (dev->ops->delete_context != nullptr) dev->ops->delete_context(ctx);
@@ -96,9 +91,9 @@ using namespace urma::core;
 
 URMA_EXPORT urma_device_t** urma_get_device_list(int* num_devices) {
   return entry(__func__, [&](const char* call) -> urma_device_t** {
-    if (!given(call, "num_devices", num_devices)) return no_result(EINVAL);
+    if (!given(call, "num_devices", num_devices)) return refused();
     *num_devices = 0;
-    if (is_forked()) return no_result(ENODEV);
+    if (is_forked()) return refused(ENODEV);
     device_table().rescan();
     const auto devices = device_table().list();
     if (devices.empty()) {
@@ -116,16 +111,16 @@ URMA_EXPORT void urma_free_device_list(urma_device_t** device_list) { std::free(
 
 URMA_EXPORT urma_eid_info_t* urma_get_eid_list(urma_device_t* dev, uint32_t* cnt) {
   return entry(__func__, [&](const char* call) -> urma_eid_info_t* {
-    if (!check_device(call, dev) || !given(call, "cnt", cnt)) return no_result(EINVAL);
+    if (!check_device(call, dev) || !given(call, "cnt", cnt)) return refused();
     const auto* attr = attr_of(dev);
     if (attr->dev_cap.max_eid_cnt == 0) {
       URMA_LOG_LIMITED(ERR, "{}: max_eid_cnt of device {} is 0; use a device with EIDs", call,
                        dev->name);
-      return no_result(EINVAL);
+      return refused();
     }
     const auto eids = device_table().current_eids(dev);
     *cnt = 0;
-    if (eids.empty()) return no_result(EIO);
+    if (eids.empty()) return refused(EIO);
     auto* array =
         allocate_array<urma_eid_info_t>(std::max<size_t>(attr->dev_cap.max_eid_cnt, eids.size()));
     std::copy(eids.begin(), eids.end(), array);
@@ -138,11 +133,11 @@ URMA_EXPORT void urma_free_eid_list(urma_eid_info_t* eid_list) { std::free(eid_l
 
 URMA_EXPORT urma_device_t* urma_get_device_by_name(char* dev_name) {
   return entry(__func__, [&](const char* call) -> urma_device_t* {
-    if (!given(call, "dev_name", dev_name)) return no_result(EINVAL);
+    if (!given(call, "dev_name", dev_name)) return refused();
     if (::strnlen(dev_name, URMA_MAX_DEV_NAME) >= URMA_MAX_DEV_NAME) {
       URMA_LOG_LIMITED(ERR, "{}: dev_name has {} or more characters; shorten it", call,
                        URMA_MAX_DEV_NAME);
-      return no_result(EINVAL);
+      return refused();
     }
     return device_or_none(call, is_forked() ? nullptr : device_table().find(dev_name));
   });
@@ -176,11 +171,11 @@ URMA_EXPORT urma_status_t urma_query_device(urma_device_t* dev, urma_device_attr
 
 URMA_EXPORT urma_context_t* urma_create_context(urma_device_t* dev, uint32_t eid_index) {
   return entry(__func__, [&](const char* call) -> urma_context_t* {
-    if (!check_device(call, dev)) return no_result(EINVAL);
+    if (!check_device(call, dev)) return refused();
     if (dev->ops == nullptr || dev->ops->create_context == nullptr) {
       URMA_LOG_LIMITED(ERR, "{}: the provider of device {} cannot open it; use another device",
                        call, dev->name);
-      return no_result(EINVAL);
+      return refused();
     }
     return create_context(dev, eid_index);
   });

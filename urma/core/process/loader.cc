@@ -59,15 +59,6 @@ bool is_loaded(const std::string& path) {
   return true;
 }
 
-}  // namespace
-
-const std::string& library_path() {
-  static const auto& path = *new std::string(find_library_path());
-  return path;
-}
-
-namespace {
-
 // Other files beside the modules (build leftovers, notes) are skipped silently.
 bool is_elf_file(const std::string& path) {
   char magic[4] = {};
@@ -83,6 +74,11 @@ bool lacks_library(const std::string& path, const std::string& reason) {
 }
 
 }  // namespace
+
+const std::string& library_path() {
+  static const auto& path = *new std::string(find_library_path());
+  return path;
+}
 
 void Loader::load(const urma_host* table) {
   {
