@@ -79,26 +79,63 @@ TEST(DeviceFaults, CompletionsComeInPostOrderWhateverCopyEndsFirst) {
   });
 }
 
-TEST(DeviceFaults, TheRuntimeKeepsTheRequestedOrder) {
-  alone([] {
+// Each writes to the same place, where the last one must win. The first strong one is
+// `strong_from`.
+void write_in_order(uint64_t strong_from) {
+  alone([=] {
     Self self;
     self.warm_up();
     self.fake.set("REORDER", 1);
     self.fake.set("HOLD", 1);
-    // All to the same place: the last one must win.
     for (uint64_t i = 0; i < 8; ++i) {
       self.fake.write(self.from + i * kPart, std::vector<char>(kPart, static_cast<char>('a' + i)));
       urma_sge_t local = piece(self.source, self.from + i * kPart, kPart);
       urma_sge_t there = piece(self.remote, self.remote->seg.ubva.va, kPart);
       urma_jfs_wr_t request = write_request(self.queue, &local, &there, i);
-      request.flag.bs.place_order = URMA_STRONG_ORDER;
+      if (i >= strong_from) request.flag.bs.place_order = URMA_STRONG_ORDER;
       self.endpoint.post(request);
     }
-    EXPECT_EQ(self.fake.get("CHAINED"), 7);
-    EXPECT_EQ(self.fake.get("UNDER_WAY"), 8);
+    EXPECT_EQ(self.fake.get("UNDER_WAY"), static_cast<long>(strong_from));
     self.fake.set("HOLD", 0);
     for (uint64_t i = 0; i < 8; ++i) wait_for_success(self.endpoint.send_jfc, i);
     EXPECT_EQ(self.fake.read(self.to, kPart), std::vector<char>(kPart, 'h'));
+    self.close();
+  });
+}
+
+TEST(DeviceFaults, EachStrongRequestIsPlacedAfterTheOneBefore) { write_in_order(1); }
+
+TEST(DeviceFaults, AStrongRequestIsPlacedAfterAllBeforeIt) { write_in_order(7); }
+
+// A signal of a copy that has ended serves a later one.
+TEST(DeviceFaults, StrongRequestsDoNotWaitForEachOther) {
+  alone([] {
+    Self self;
+    self.warm_up();
+    self.fake.set("HOLD", 1);
+    self.write(0, kPart, 1);
+    self.write(0, kPart, 2, true);
+    self.fake.set("LET", 1);
+    wait_for_success(self.endpoint.send_jfc, 1);
+    self.write(0, kPart, 3, true);
+    self.fake.set("HOLD", 0);
+    wait_for_success(self.endpoint.send_jfc, 2);
+    wait_for_success(self.endpoint.send_jfc, 3);
+    self.close();
+  });
+}
+
+TEST(DeviceFaults, AStrongRequestFollowsOneThatFails) {
+  alone([] {
+    Self self;
+    self.warm_up();
+    self.fake.set("HOLD", 1);
+    self.fake.set("FAIL_COPIES", 1);
+    self.write(0, kPart, 1);
+    self.write(0, kPart, 2, true);
+    self.fake.set("HOLD", 0);
+    wait_for_status(self.endpoint.send_jfc, URMA_CR_LOC_OPERATION_ERR);
+    wait_for_success(self.endpoint.send_jfc, 2);
     self.close();
   });
 }

@@ -15,7 +15,7 @@ namespace {
 
 bool ready(const Task& task) {
   return std::all_of(task.after.begin(), task.after.end(),
-                     [](const Signal* signal) { return signal->value.load() <= 0; });
+                     [](const Signal* signal) { return signal->value.load() == 0; });
 }
 
 // With the mutex held; tasks.end() if none can be executed.

@@ -115,20 +115,14 @@ std::unique_ptr<Buffer> Copies::buffer(uint64_t bytes) const {
   return std::make_unique<Buffer>(api_, *topology_, places_, bytes);
 }
 
-std::unique_ptr<Copy> Copies::begin(std::span<const CopyPiece> pieces, Copy* after) {
+std::unique_ptr<Copy> Copies::begin(std::span<const CopyPiece> pieces) {
   auto copy = std::make_unique<Copy>(this);
-  std::vector<hsa_signal_t> behind;
-  if (after != nullptr) {
-    for (size_t i = after->ended_; i != after->parts_.size(); ++i) {
-      behind.push_back(after->parts_[i].signal->handle);
-    }
-  }
   {
     const MutexLock lock(mutex_);
     active_.insert(copy.get());
   }
   for (const CopyPiece& piece : pieces) {
-    if (piece.bytes != 0) add_piece(copy.get(), piece, behind);
+    if (piece.bytes != 0) add_piece(copy.get(), piece);
   }
   return copy;
 }
@@ -139,21 +133,20 @@ Copies::End Copies::end_of(const Place& place, uint64_t addr) const {
 
 // Memory without a place belongs to this library, such as inline data, and only the CPU reaches it:
 // it goes through a buffer unless the CPU copies.
-void Copies::add_piece(Copy* copy, const CopyPiece& piece, std::span<const hsa_signal_t> after) {
+void Copies::add_piece(Copy* copy, const CopyPiece& piece) {
   const auto to = places_->find(number(piece.to), piece.bytes);
   const auto from = places_->find(number(piece.from), piece.bytes);
   const bool over_bus = from.has_value() && topology_->find(from->agent)->gpu;
   const bool by_cpu = (!to.has_value() || to->cpu) && (!from.has_value() || from->cpu);
   const uint64_t most = over_bus ? std::min(cpu_bytes_, kReadOverBus) : cpu_bytes_;
-  if (by_cpu && after.empty() && piece.bytes <= most) {
+  if (by_cpu && piece.bytes <= most) {
     std::memcpy(piece.to, piece.from, piece.bytes);
     // Writes to a bus have left the processor when others are told.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     return;
   }
   if (to.has_value() && from.has_value()) {
-    return start(copy, piece, end_of(*to, number(piece.to)), end_of(*from, number(piece.from)),
-                 after);
+    return start(copy, piece, end_of(*to, number(piece.to)), end_of(*from, number(piece.from)));
   }
   if (!to.has_value()) fail(URMA_FAIL, "a copy to {:#x}: no engine reaches it", number(piece.to));
   copy->buffers_.push_back(buffer(piece.bytes));
@@ -161,7 +154,7 @@ void Copies::add_piece(Copy* copy, const CopyPiece& piece, std::span<const hsa_s
   const Place place = *places_->find(number(between), piece.bytes);
   const End middle = end_of(place, number(between));
   std::memcpy(between, piece.from, piece.bytes);
-  start(copy, {piece.to, between, piece.bytes}, end_of(*to, number(piece.to)), middle, after);
+  start(copy, {piece.to, between, piece.bytes}, end_of(*to, number(piece.to)), middle);
 }
 
 // A mask of the engines that can; 0 if the runtime chooses.
@@ -171,8 +164,7 @@ uint32_t Copies::engines_between(hsa_agent_t to, hsa_agent_t from) const {
   return api_->copy_engine_status(to, from, &mask) == HSA_STATUS_SUCCESS ? mask : 0;
 }
 
-void Copies::start(Copy* copy, const CopyPiece& piece, End to, End from,
-                   std::span<const hsa_signal_t> after) {
+void Copies::start(Copy* copy, const CopyPiece& piece, End to, End from) {
   uint32_t engines = piece.bytes < 2 * kBytesPerEngine ? 0 : engines_between(to.agent, from.agent);
   const uint32_t count =
       std::clamp<uint32_t>(static_cast<uint32_t>(std::min<uint64_t>(std::popcount(engines),
@@ -186,13 +178,11 @@ void Copies::start(Copy* copy, const CopyPiece& piece, End to, End from,
     engines &= ~engine;
     auto* const target = reinterpret_cast<void*>(to.addr + at);
     const auto* const source = reinterpret_cast<const void*>(from.addr + at);
-    const auto dependencies = static_cast<uint32_t>(after.size());
-    const auto* const behind = after.empty() ? nullptr : after.data();
-    const auto status =
-        engine != 0 ? api_->copy_on_engine(target, to.agent, source, from.agent, bytes,
-                                           dependencies, behind, signal->handle, engine, false)
-                    : api_->hsa_amd_memory_async_copy(target, to.agent, source, from.agent, bytes,
-                                                      dependencies, behind, signal->handle);
+    const auto status = engine != 0
+                            ? api_->copy_on_engine(target, to.agent, source, from.agent, bytes, 0,
+                                                   nullptr, signal->handle, engine, false)
+                            : api_->hsa_amd_memory_async_copy(target, to.agent, source, from.agent,
+                                                              bytes, 0, nullptr, signal->handle);
     if (status != HSA_STATUS_SUCCESS) {
       signals_.give_back(signal);
       fail(URMA_FAIL, "hsa_amd_memory_async_copy of {} bytes: {}", bytes,

@@ -86,9 +86,9 @@ class Copies {
   Copies(const HsaApi* api, const Topology* topology, Places* places, uint64_t cpu_bytes);
   ~Copies();
 
-  // Begins to copy; with `after`, once that has ended. Each piece is memory of a registered segment
-  // or a view, of a Buffer, or other memory that the CPU may touch. Throws Error.
-  std::unique_ptr<Copy> begin(std::span<const CopyPiece> pieces, Copy* after);
+  // Begins to copy. Each piece is memory of a registered segment or a view, of a Buffer, or other
+  // memory that the CPU may touch. Throws Error.
+  std::unique_ptr<Copy> begin(std::span<const CopyPiece> pieces);
   std::unique_ptr<Buffer> buffer(uint64_t bytes) const;
   // Returns when nothing is copied from or to that memory.
   void settle(uint64_t begin, uint64_t bytes);
@@ -103,10 +103,9 @@ class Copies {
     hsa_agent_t agent;
   };
 
-  void add_piece(Copy* copy, const CopyPiece& piece, std::span<const hsa_signal_t> after);
+  void add_piece(Copy* copy, const CopyPiece& piece);
   End end_of(const Place& place, uint64_t addr) const;
-  void start(Copy* copy, const CopyPiece& piece, End to, End from,
-             std::span<const hsa_signal_t> after);
+  void start(Copy* copy, const CopyPiece& piece, End to, End from);
   uint32_t engines_between(hsa_agent_t to, hsa_agent_t from) const;
   void forget(Copy* copy);
 

@@ -36,7 +36,7 @@ bool Landing::landed(urma_cr_status_t* status) {
         from += bytes;
         left -= bytes;
       }
-      copy_ = copies_->begin(pieces, nullptr);
+      copy_ = copies_->begin(pieces);
     }
     if (copy_->ended(status)) return true;
     copy_->wake_when_ended();

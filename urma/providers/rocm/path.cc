@@ -48,7 +48,8 @@ void Path::wake_when_ended(Copy* copy) {
 }
 
 Path::Step Path::execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
-  const bool side_by_side = entry->kind == OpKind::kWrite || entry->kind == OpKind::kRead;
+  const bool side_by_side =
+      !entry->strong && (entry->kind == OpKind::kWrite || entry->kind == OpKind::kRead);
   if (!side_by_side && !copies_.empty()) return Step::kWait;
   return QueuePath::execute(entry, budget, status);
 }
@@ -102,7 +103,6 @@ Path::Step Path::transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* 
     return transfer_to_device(entry, *grant->attached, entry->remote_addr - grant->segment.base,
                               status);
   }
-  if (entry->strong && !copies_.empty()) return Step::kWait;
   return local == Local::kHost ? QueuePath::transfer(entry, budget, status)
                                : transfer_by_buffer(entry, *grant, budget, status);
 }
@@ -118,8 +118,7 @@ Path::Step Path::transfer_to_device(SendEntry* entry, const shm::OpaqueView& vie
     if (!side_by_side) {
       begin_current(pieces_);
     } else {
-      Copy* const before = entry->strong && !copies_.empty() ? copies_.back().copy.get() : nullptr;
-      auto copy = engine_->begin(pieces_, before);
+      auto copy = engine_->begin(pieces_);
       if (copy->ended(status)) return Step::kDone;
       wake_when_ended(copy.get());
       copies_.push_back({entry, std::move(copy)});
@@ -132,7 +131,7 @@ Path::Step Path::transfer_to_device(SendEntry* entry, const shm::OpaqueView& vie
 }
 
 void Path::begin_current(std::span<const CopyPiece> pieces) {
-  current_.copy = engine_->begin(pieces, nullptr);
+  current_.copy = engine_->begin(pieces);
 }
 
 // kDone once it has ended; then there is none.
