@@ -203,6 +203,36 @@ TEST(DeviceFaults, MemoryFreedEarlyIsFreedAfterItsCopies) {
   });
 }
 
+// The first memory lies in the middle of the second, which belongs to another agent.
+TEST(DeviceFaults, MemoryFreedEarlyMakesRoomForOther) {
+  alone([] {
+    ::setenv("FAKE_HSA_GPUS", "2", 1);
+    Self self;
+    self.warm_up();
+    urma_context_t* const other =
+        urma_create_context(urma_get_device_by_name(const_cast<char*>("urma_rocm1")), 0);
+    ASSERT_NE(other, nullptr);
+    const auto allocate = [&](urma_context_t* ctx, size_t offset, size_t bytes) {
+      self.fake.set("AT", static_cast<long>((1UL << 51) + offset));
+      void* const memory = urma_ext_alloc_device(ctx, URMA_EXT_POOL_COARSE, bytes);
+      self.fake.set("AT", 0);
+      return static_cast<char*>(memory);
+    };
+    char* const first = allocate(self.endpoint.ctx, kPart, kPart);
+    self.endpoint.add(first, kPart);
+    EXPECT_EQ(urma_ext_free_device(self.endpoint.ctx, first), URMA_SUCCESS);
+    char* const second = allocate(other, 0, 3 * kPart);
+    urma_target_seg_t* const source = self.endpoint.add(second, 3 * kPart);
+    // The fake refuses copies that name another agent than the owner.
+    urma_sge_t local = piece(source, second + kPart, kPart);
+    urma_sge_t there = piece(self.remote, self.remote->seg.ubva.va, kPart);
+    self.endpoint.post(write_request(self.queue, &local, &there, 1));
+    wait_for_success(self.endpoint.send_jfc, 1);
+    EXPECT_EQ(urma_delete_context(other), URMA_SUCCESS);
+    self.close();
+  });
+}
+
 TEST(DeviceFaults, AHangingAttachEndsAtItsTimeout) {
   alone([] {
     ::setenv("URMA_ROCM_TIMEOUT_MS", "100", 1);

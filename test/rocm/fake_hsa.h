@@ -26,6 +26,7 @@ extern "C" {
 // SHORT_ATTACH   1: attached memory is shorter than requested
 // FAIL_LOCK      1: no memory can be locked
 // POOL_MIB       size of each pool; 4096
+// AT             the address of memory out of the CPU's reach; 0: the kernel chooses
 // INIT_STATUS    what hsa_init returns
 __attribute__((visibility("default"))) void fake_hsa_set(const char* name, long value);
 

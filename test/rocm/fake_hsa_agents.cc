@@ -15,11 +15,11 @@ struct Setting {
   const char* name;
   long value;
 };
-constexpr Setting kSettings[] = {{"GPUS", 1},         {"BAR", 0},           {"DMABUF", 1},
-                                 {"ENGINES", 3},      {"DELAY_US", 0},      {"HOLD", 0},
-                                 {"REORDER", 0},      {"FAIL_COPIES", 0},   {"HANG_MS", 0},
-                                 {"INIT_STATUS", 0},  {"REFUSE_COPIES", 0}, {"FAIL_LOCK", 0},
-                                 {"SHORT_ATTACH", 0}, {"POOL_MIB", 4096},   {"LET", 0}};
+constexpr Setting kSettings[] = {
+    {"GPUS", 1},         {"BAR", 0},         {"DMABUF", 1},        {"ENGINES", 3},
+    {"DELAY_US", 0},     {"HOLD", 0},        {"REORDER", 0},       {"FAIL_COPIES", 0},
+    {"HANG_MS", 0},      {"INIT_STATUS", 0}, {"REFUSE_COPIES", 0}, {"FAIL_LOCK", 0},
+    {"SHORT_ATTACH", 0}, {"POOL_MIB", 4096}, {"LET", 0},           {"AT", 0}};
 
 struct PoolKind {
   uint32_t flags;

@@ -72,8 +72,16 @@ void call_handlers() {
   }
 }
 
-hsa_status_t take(void* to, const void* from, size_t bytes, uint32_t dependencies,
-                  const hsa_signal_t* after, hsa_signal_t completion) {
+// With the mutex held. Locked memory belongs to the CPU.
+bool owns(hsa_agent_t agent, const void* memory) {
+  const auto addr = reinterpret_cast<uint64_t>(memory);
+  const Memory* const found = addr < kLockedAt ? state().find(addr, 1) : nullptr;
+  return agent.handle == (found == nullptr ? kCpu : found->agent);
+}
+
+hsa_status_t take(void* to, hsa_agent_t to_agent, const void* from, hsa_agent_t from_agent,
+                  size_t bytes, uint32_t dependencies, const hsa_signal_t* after,
+                  hsa_signal_t completion) {
   const std::lock_guard lock(state().mutex);
   if (state().numbers["REFUSE_COPIES"] > 0) {
     --state().numbers["REFUSE_COPIES"];
@@ -83,6 +91,7 @@ hsa_status_t take(void* to, const void* from, size_t bytes, uint32_t dependencie
   char* const target = state().reach(reinterpret_cast<uint64_t>(to), bytes);
   const char* const source = state().reach(reinterpret_cast<uint64_t>(from), bytes);
   if (target == nullptr || source == nullptr) return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+  if (!owns(to_agent, to) || !owns(from_agent, from)) return HSA_STATUS_ERROR_INVALID_AGENT;
   Task task = {target, source, bytes, {}, signal_of(completion), false};
   for (uint32_t i = 0; i < dependencies; ++i) task.after.push_back(signal_of(after[i]));
   if (state().numbers["FAIL_COPIES"] > 0) {
@@ -121,20 +130,19 @@ using EngineId = uint32_t;
 
 extern "C" {
 
-hsa_status_t hsa_amd_memory_async_copy(void* dst, hsa_agent_t /*dst_agent*/, const void* src,
-                                       hsa_agent_t /*src_agent*/, size_t size,
-                                       uint32_t dependencies, const hsa_signal_t* after,
-                                       hsa_signal_t completion) {
-  return fake_hsa::take(dst, src, size, dependencies, after, completion);
+hsa_status_t hsa_amd_memory_async_copy(void* dst, hsa_agent_t dst_agent, const void* src,
+                                       hsa_agent_t src_agent, size_t size, uint32_t dependencies,
+                                       const hsa_signal_t* after, hsa_signal_t completion) {
+  return fake_hsa::take(dst, dst_agent, src, src_agent, size, dependencies, after, completion);
 }
 
 __attribute__((visibility("default"))) hsa_status_t hsa_amd_memory_async_copy_on_engine(
-    void* dst, hsa_agent_t /*dst_agent*/, const void* src, hsa_agent_t /*src_agent*/, size_t size,
+    void* dst, hsa_agent_t dst_agent, const void* src, hsa_agent_t src_agent, size_t size,
     uint32_t dependencies, const hsa_signal_t* after, hsa_signal_t completion, EngineId engine,
     bool /*force*/) {
   state().count("ON_ENGINES");
   state().count(engine == 1 ? "BY_ENGINE_1" : "BY_ENGINE_2");
-  return fake_hsa::take(dst, src, size, dependencies, after, completion);
+  return fake_hsa::take(dst, dst_agent, src, src_agent, size, dependencies, after, completion);
 }
 
 __attribute__((visibility("default"))) hsa_status_t hsa_amd_memory_copy_engine_status(

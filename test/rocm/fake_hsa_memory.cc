@@ -42,7 +42,8 @@ bool map(int fd, uint64_t bytes, uint64_t agent, uint32_t flags, hsa_amd_pointer
   void* const shadow = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (shadow == MAP_FAILED) return false;
   void* base = shadow;
-  if (!cpu_reaches(agent, flags)) {
+  if (!cpu_reaches(agent, flags)) base = reinterpret_cast<void*>(state().setting("AT"));
+  if (base == nullptr) {
     base = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) return false;
   }

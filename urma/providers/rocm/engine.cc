@@ -259,6 +259,8 @@ void Engine::freed(uint64_t base) {
     }
   }
   copies_.settle(allocation->base, allocation->bytes);
+  // Other memory may come to lie there while its segments are still registered.
+  places_.remove(allocation->base, allocation->place);
 }
 
 std::unique_ptr<urma::Sender> Engine::make_sender(const urma_jfs_cfg_t& cfg,
