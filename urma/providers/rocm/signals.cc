@@ -16,11 +16,11 @@ constexpr size_t kMadeAhead = 64;
 // On the runtime's thread. False: it is not called again.
 bool on_signal(hsa_signal_value_t /*value*/, void* arg) {
   auto* const signal = static_cast<Signal*>(arg);
-  const int fd = signal->wake_fd;
-  // Release pairs with the acquire in Signals::take(): afterwards the signal may be reused.
-  signal->awaited.store(false, std::memory_order_release);
   const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(fd, &one, sizeof(one));
+  [[maybe_unused]] const ssize_t written = ::write(signal->wake_fd, &one, sizeof(one));
+  // Release pairs with the acquire in Signals::take() and ~Signals(): afterwards the signal may be
+  // reused, and the descriptor closed.
+  signal->awaited.store(false, std::memory_order_release);
   return false;
 }
 
@@ -34,6 +34,7 @@ Signals::Signals(const HsaApi* api) : api_(api), wake_(::eventfd(0, EFD_CLOEXEC 
 // A signal that the runtime still waits for is left to it.
 Signals::~Signals() {
   for (auto& signal : all_) {
+    // Acquire pairs with the release in on_signal().
     if (signal->awaited.load(std::memory_order_acquire)) {
       (void)signal.release();
       (void)wake_.release();
