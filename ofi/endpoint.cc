@@ -58,43 +58,10 @@ int Endpoint::close(fid_t head) {
   endpoint->drop_queues();
   // Another thread may still process records that it took before the queues were destroyed.
   if (endpoint->number != 0) endpoint->drain();
-  const Counters& counters = endpoint->counters_;
-  for (Cntr* cntr : {counters.send, counters.read, counters.write}) {
-    if (cntr == nullptr) continue;
-    cntr->leave(endpoint->send_cq_);
-    cntr->users.drop();
-  }
-  if (counters.receive != nullptr) {
-    counters.receive->leave(endpoint->receive_cq_);
-    counters.receive->users.drop();
-  }
   endpoint->drop_bound_queues();
   if (endpoint->eq_ != nullptr) endpoint->eq_->users.drop();
   endpoint->domain_->users.drop();
   delete endpoint;
-  return 0;
-}
-
-int Endpoint::bind_counter(Cntr* cntr, uint64_t flags) {
-  constexpr uint64_t kKnown = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
-  if (flags == 0 || (flags & ~kKnown) != 0) {
-    URMA_FI_WARN(FI_LOG_EP_CTRL,
-                 "counter flags %#llx are not supported; only sends, receives, reads and writes "
-                 "are counted\n",
-                 static_cast<unsigned long long>(flags));
-    return -FI_ENOSYS;
-  }
-  const std::pair<uint64_t, Cntr**> places[] = {{FI_SEND, &counters_.send},
-                                                {FI_RECV, &counters_.receive},
-                                                {FI_READ, &counters_.read},
-                                                {FI_WRITE, &counters_.write}};
-  for (const auto& [flag, place] : places)
-    if ((flags & flag) != 0 && *place != nullptr) return -FI_EINVAL;
-  for (const auto& [flag, place] : places) {
-    if ((flags & flag) == 0) continue;
-    *place = cntr;
-    cntr->users.take();
-  }
   return 0;
 }
 
@@ -105,7 +72,8 @@ int Endpoint::bind(fid_t head, fid_t other, uint64_t flags) {
     case FI_CLASS_CQ:
       return endpoint->bind_queue(object_of<Cq, fid_cq>(other), flags);
     case FI_CLASS_CNTR:
-      return endpoint->bind_counter(object_of<Cntr, fid_cntr>(other), flags);
+      return endpoint->bind_counter(object_of<Cntr, fid_cntr>(other), flags,
+                                    FI_SEND | FI_RECV | FI_READ | FI_WRITE);
     case FI_CLASS_EQ:
       if (endpoint->eq_ != nullptr) return -FI_EINVAL;
       endpoint->eq_ = object_of<Eq, fid_eq>(other);
@@ -184,9 +152,7 @@ int Endpoint::enable() {
     return error;
   }
   number = given;
-  for (Cntr* cntr : {counters_.send, counters_.read, counters_.write})
-    if (cntr != nullptr) cntr->follow(send_cq_);
-  if (counters_.receive != nullptr) counters_.receive->follow(receive_cq_);
+  start_counters();
   return 0;
 }
 

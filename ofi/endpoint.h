@@ -67,17 +67,10 @@ class Endpoint final : public fid_ep, public JettyOwner, private BoundQueues {
     void* result = nullptr;
     void* descriptor = nullptr;  // of the result's memory
   };
-  struct Counters {
-    Cntr* send = nullptr;
-    Cntr* receive = nullptr;
-    Cntr* read = nullptr;
-    Cntr* write = nullptr;
-  };
 
   explicit Endpoint(Domain* domain) : domain_(domain) {}
 
   // endpoint.cc: making and ending
-  int bind_counter(Cntr* cntr, uint64_t flags);
   int enable();
   int make_queues();
   int register_results();
@@ -189,7 +182,6 @@ class Endpoint final : public fid_ep, public JettyOwner, private BoundQueues {
   std::optional<Request> request_;  // to answer, if it still stands
   bool may_turn_away_ = true;       // after a failed call the caller answers it
   Eq* eq_ = nullptr;
-  Counters counters_;
   urma_jfr_t* jfr_ = nullptr;
   urma_jetty_t* jetty_ = nullptr;
   urma_target_jetty_t* target_ = nullptr;

@@ -91,37 +91,9 @@ int RdmEndpoint::close(fid_t head) {
     for (Cq* cq : {self->send_cq_, self->receive_cq_})
       if (cq != nullptr) cq->release(self);
   }
-  if (self->send_counter_ != nullptr) {
-    self->send_counter_->leave(self->send_cq_);
-    self->send_counter_->users.drop();
-  }
-  if (self->receive_counter_ != nullptr) {
-    self->receive_counter_->leave(self->receive_cq_);
-    self->receive_counter_->users.drop();
-  }
   self->drop_bound_queues();
   self->domain_->users.drop();
   delete self;
-  return 0;
-}
-
-int RdmEndpoint::bind_counter(Cntr* cntr, uint64_t flags) {
-  if (flags == 0 || (flags & ~(FI_SEND | FI_RECV)) != 0) {
-    URMA_FI_WARN(FI_LOG_EP_CTRL,
-                 "counter flags %#llx are not supported; only sends and receives are counted\n",
-                 static_cast<unsigned long long>(flags));
-    return -FI_ENOSYS;
-  }
-  if (((flags & FI_SEND) != 0 && send_counter_ != nullptr) ||
-      ((flags & FI_RECV) != 0 && receive_counter_ != nullptr)) {
-    return -FI_EINVAL;
-  }
-  for (const auto& [flag, place] :
-       {std::pair(FI_SEND, &send_counter_), std::pair(FI_RECV, &receive_counter_)}) {
-    if ((flags & flag) == 0) continue;
-    *place = cntr;
-    cntr->users.take();
-  }
   return 0;
 }
 
@@ -132,7 +104,7 @@ int RdmEndpoint::bind(fid_t head, fid_t other, uint64_t flags) {
     case FI_CLASS_CQ:
       return self->bind_queue(object_of<Cq, fid_cq>(other), flags);
     case FI_CLASS_CNTR:
-      return self->bind_counter(object_of<Cntr, fid_cntr>(other), flags);
+      return self->bind_counter(object_of<Cntr, fid_cntr>(other), flags, FI_SEND | FI_RECV);
     case FI_CLASS_EQ:
       return 0;  // nothing happens there
     case FI_CLASS_AV: {
@@ -216,9 +188,7 @@ int RdmEndpoint::enable() {
     receive_cq_->drive(this);
     if (send_cq_ != receive_cq_) send_cq_->drive(this);
   }
-  // Counters take the lock of the domain while they hold their own.
-  if (send_counter_ != nullptr) send_counter_->follow(send_cq_);
-  if (receive_counter_ != nullptr) receive_counter_->follow(receive_cq_);
+  start_counters();
   return 0;
 }
 

@@ -99,7 +99,6 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser, priv
   explicit RdmEndpoint(Domain* domain) : domain_(domain) {}
 
   // rdm_endpoint.cc: making and ending, progress
-  int bind_counter(Cntr* cntr, uint64_t flags);
   int enable();
   int make_queues();
   void drop_queues();
@@ -224,8 +223,6 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser, priv
   fi_info* info_ = nullptr;
   Address source_;  // id 0: any
   Av* av_ = nullptr;
-  Cntr* send_counter_ = nullptr;
-  Cntr* receive_counter_ = nullptr;
   bool directed_ = false;  // receives name their source
   bool enabled_ = false;
 

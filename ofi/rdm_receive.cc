@@ -189,7 +189,7 @@ void RdmEndpoint::copy_to(Receive* receive, const Envelope& message, const char*
 
 void RdmEndpoint::report_receive(const Receive& receive, const Envelope& message, size_t bytes,
                                  int error, int status) {
-  if (receive_counter_ != nullptr && !receive.looks) receive_counter_->count(error);
+  if (counters_.receive != nullptr && !receive.looks) counters_.receive->count(error);
   void* buffer = receive.memory.count == 0 ? nullptr : receive.memory.pieces[0].iov_base;
   const uint64_t flags = FI_RECV | message.flags;
   if (error == 0) {

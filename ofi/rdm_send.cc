@@ -225,13 +225,13 @@ ssize_t RdmEndpoint::send_request(Peer* peer, const Outgoing& message, size_t by
 }
 
 void RdmEndpoint::report_send(const Outgoing& message) {
-  if (send_counter_ != nullptr) send_counter_->count(0);
+  if (counters_.send != nullptr) counters_.send->count(0);
   if ((message.flags & FI_COMPLETION) == 0) return;
   send_cq_->complete({message.context, FI_SEND | message.kind, 0, nullptr, 0, 0}, FI_ADDR_NOTAVAIL);
 }
 
 void RdmEndpoint::end_send(Send* send, int error, int status) {
-  if (send_counter_ != nullptr && !send->counted) send_counter_->count(error);
+  if (counters_.send != nullptr && !send->counted) counters_.send->count(error);
   if (error != 0 && !send->silent) {
     fi_cq_err_entry entry{};
     entry.op_context = send->context;

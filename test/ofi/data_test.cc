@@ -284,5 +284,14 @@ TEST_F(CountTest, CountsCompletions) {
   EXPECT_EQ(fi_close(&sends->fid), -FI_EBUSY);
 }
 
+TEST_F(CountTest, AnEndpointThatWasNeverEnabledTakesNoQueueAway) {
+  fid_ep* unused = open_ep(info_, a_.cq);
+  ASSERT_EQ(fi_ep_bind(unused, &counters_[0]->fid, FI_SEND), 0);
+  EXPECT_EQ(fi_close(&unused->fid), 0);
+  ASSERT_EQ(fi_recv(b_.ep, b_.memory.data(), 8, b_.desc(), 0, nullptr), 0);
+  ASSERT_EQ(fi_inject(a_.ep, "to b", 4, 0), 0);
+  EXPECT_EQ(fi_cntr_wait(counters_[0], 1, 30000), 0);
+}
+
 }  // namespace
 }  // namespace urma_test

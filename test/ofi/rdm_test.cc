@@ -682,6 +682,26 @@ TEST_F(RdmTest, CountsMessages) {
   for (fid_cntr* cntr : counters) EXPECT_EQ(fi_close(&cntr->fid), 0);
 }
 
+TEST_F(RdmTest, AnEndpointThatWasNeverEnabledTakesNoQueueAway) {
+  Node c;
+  fid_cntr* cntr;
+  ASSERT_EQ(fi_cntr_open(c.domain, nullptr, &cntr, nullptr), 0);
+  fid_ep* unused;
+  ASSERT_EQ(fi_endpoint(c.domain, c.info, &unused, nullptr), 0);
+  for (fid_ep* ep : {c.ep, unused}) {
+    ASSERT_EQ(fi_ep_bind(ep, &cntr->fid, FI_RECV), 0);
+  }
+  ASSERT_EQ(fi_ep_bind(unused, &c.cq->fid, FI_TRANSMIT | FI_RECV), 0);
+  c.enable();
+  EXPECT_EQ(fi_close(&unused->fid), 0);
+  const fi_addr_t self = c.insert(c.name());
+  ASSERT_EQ(fi_trecv(c.ep, nullptr, 0, nullptr, FI_ADDR_UNSPEC, kTag, 0, nullptr), 0);
+  ASSERT_EQ(fi_tinject(c.ep, "", 0, self, kTag), 0);
+  EXPECT_EQ(fi_cntr_wait(cntr, 1, 30000), 0);
+  c.close();
+  EXPECT_EQ(fi_close(&cntr->fid), 0);
+}
+
 // fi_cq(3): a count of 0 drives progress.
 TEST_F(RdmTest, ReadingNothingMakesProgress) {
   const std::vector<char> sent = pattern(100000, 9);
