@@ -48,6 +48,8 @@ ssize_t RdmEndpoint::receive(const Wanted& wanted) {
 
 // Looks for a message that has arrived, and with FI_CLAIM or FI_DISCARD takes it.
 ssize_t RdmEndpoint::look(const Wanted& wanted, Receive* receive) {
+  // No data is copied, and the completion names no buffer.
+  receive->memory.set({});
   progress();
   Unexpected* message = matcher_.find(*receive);
   if (message == nullptr) {

@@ -219,6 +219,11 @@ TEST_F(RdmTest, PeeksClaimsAndDiscards) {
     ASSERT_EQ(look(kTag, FI_PEEK | FI_CLAIM, &context, nullptr), 0);
     EXPECT_EQ(at_b().entry.len, size);
     std::vector<char> room(size);
+    // fi_tagged(3): a NULL buffer says that no data was copied.
+    ASSERT_EQ(look(kTag, FI_PEEK, &context, &room), 0);
+    seen = at_b();
+    EXPECT_EQ(seen.entry.len, size);
+    EXPECT_EQ(seen.entry.buf, nullptr);
     trecv(room, kTag, 0, &room);
     EXPECT_EQ(at_b().entry.op_context, &room);
     EXPECT_EQ(room, second);
