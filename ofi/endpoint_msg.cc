@@ -85,7 +85,7 @@ ssize_t Endpoint::post(urma_jfs_wr_t* request, void* context, uint64_t kind, uin
   op->flags = kind;
   op->counter = counter;
   op->report = (flags & FI_COMPLETION) != 0;
-  op->silent = !op->report && (flags & FI_INJECT) != 0;
+  op->silent = !op->report && (flags & FI_INJECT) != 0 && context == nullptr;
   if (unwanted != nullptr) {
     unwanted->addr = reinterpret_cast<uintptr_t>(&op->unwanted);
     unwanted->tseg = results_;

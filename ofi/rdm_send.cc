@@ -110,7 +110,7 @@ Send* RdmEndpoint::take_send(Peer* peer, const Outgoing& message) {
   Send* send = sends_.take();
   send->turn = ++turns_;
   send->report = (message.flags & FI_COMPLETION) != 0;
-  send->silent = !send->report && (message.flags & FI_INJECT) != 0;
+  send->silent = !send->report && (message.flags & FI_INJECT) != 0 && message.context == nullptr;
   send->counted = false;
   send->peer = peer;
   send->context = message.context;

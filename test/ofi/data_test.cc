@@ -239,6 +239,35 @@ TEST_F(SelectiveTest, AlsoReportsDataOfThePeer) {
   EXPECT_EQ(told.data, 77u);
 }
 
+// fi_cq(3): failures are reported, also of requests that are not to be reported otherwise.
+TEST_F(SelectiveTest, ReportsFailuresOfInjectedRequests) {
+  const uint64_t wrong = fi_mr_key(b_.mr) ^ 1;
+  // Nobody would know it by its context.
+  ASSERT_EQ(fi_inject_write(a_.ep, "word", 4, 0, b_.address(), wrong), 0);
+  const iovec piece = {a_.memory.data(), 4};
+  const fi_rma_iov there = {b_.address(), 4, wrong};
+  fi_msg_rma message{};
+  message.msg_iov = &piece;
+  message.iov_count = 1;
+  message.rma_iov = &there;
+  message.rma_iov_count = 1;
+  message.context = &message;
+  ASSERT_EQ(fi_writemsg(a_.ep, &message, FI_INJECT), 0);
+  fi_cq_err_entry error = next_error(a_);
+  EXPECT_EQ(error.err, FI_EACCES);
+  EXPECT_EQ(error.op_context, &message);
+  // The same if the flag is one of the endpoint.
+  EXPECT_EQ(fi_close(&b_.ep->fid), 0);
+  EXPECT_EQ(next_event(eq_).type, static_cast<uint32_t>(FI_SHUTDOWN));
+  EXPECT_EQ(fi_close(&a_.ep->fid), 0);
+  info_->tx_attr->op_flags = FI_INJECT;
+  connect();
+  ASSERT_EQ(fi_read(a_.ep, a_.memory.data(), 8, a_.desc(), 0, b_.address(), wrong, &a_), 0);
+  error = next_error(a_);
+  EXPECT_EQ(error.err, FI_EACCES);
+  EXPECT_EQ(error.op_context, &a_);
+}
+
 class CountTest : public PairTest {
  protected:
   void TearDown() override {

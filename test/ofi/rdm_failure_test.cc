@@ -463,5 +463,24 @@ TEST_F(StrangerTest, ReportsThatNobodyIsThere) {
   EXPECT_EQ(failed.entry.op_context, &node_);
 }
 
+TEST_F(StrangerTest, ReportsFailuresOfInjectedMessagesWithAContext) {
+  Node selective(FI_SELECTIVE_COMPLETION);
+  selective.enable();
+  sockaddr_in6 nobody = stranger_.name();
+  nobody.sin6_port = htons(999);
+  iovec piece = {const_cast<char*>("x"), 1};
+  fi_msg_tagged message{};
+  message.msg_iov = &piece;
+  message.iov_count = 1;
+  message.addr = selective.insert(nobody);
+  message.context = &message;
+  // Nobody would know this one by its context.
+  ASSERT_EQ(fi_tinject(selective.ep, "x", 1, message.addr, kTag), 0);
+  ASSERT_EQ(fi_tsendmsg(selective.ep, &message, FI_INJECT), 0);
+  const Outcome failed = next({&selective});
+  EXPECT_EQ(failed.entry.err, FI_ECONNRESET);
+  EXPECT_EQ(failed.entry.op_context, &message);
+}
+
 }  // namespace
 }  // namespace urma_test
