@@ -25,10 +25,11 @@ enum Owner : uint64_t {
   kBounce,  // a receive that is always posted; its number is above
   kLane,    // the Receive whose memory takes data
   kSend,    // the Send
-  kPeer,    // the Peer that it goes to: a probe, or a failure
-  kOwnerMask = 3,
+  kPeer,    // the Peer that it goes to: there is a record only if it fails
+  kProbe,   // the Peer that it goes to: a probe
+  kOwnerMask = 7,
 };
-constexpr int kOwnerBits = 2;
+constexpr int kOwnerBits = 3;
 
 inline uint64_t context_of(const void* object, Owner owner) {
   return reinterpret_cast<uintptr_t>(object) | owner;

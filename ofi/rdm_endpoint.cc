@@ -207,27 +207,29 @@ void RdmEndpoint::flush() {
   }
 }
 
-// True: nothing waits any more. The record of a probe tells that all before it has left.
+// True: nothing waits any more.
 bool RdmEndpoint::flush_all() {
   bool flushed = true;
-  for (Peer& peer : peers_.all()) {
-    if (peer.target == nullptr) continue;
-    if (!peer.flushed && !peer.probed && peer.delayed_grants.empty()) {
-      probe(&peer);
-      peer.flushed = peer.probed;
-    }
-    flushed = flushed && peer.flushed && !peer.probed;
-  }
+  for (Peer& peer : peers_.all()) flushed = settle(&peer) && flushed;
   return flushed;
+}
+
+// Ends what leads to the peer, and its lane.
+void RdmEndpoint::drop_ways(Peer* peer) {
+  if (peer->queue != nullptr) urma_delete_jfs(peer->queue);
+  for (urma_target_jetty_t* target : {peer->target, peer->out.target})
+    if (target != nullptr) urma_unimport_jetty(target);
+  if (peer->in.queue != nullptr) urma_delete_jfr(peer->in.queue);
+  peer->queue = nullptr;
+  peer->target = peer->out.target = nullptr;
+  peer->in.queue = nullptr;
+  peer->proven = false;
 }
 
 void RdmEndpoint::drop_queues() {
   if (jetty_ != nullptr) urma_delete_jetty(jetty_);
   for (Peer& peer : peers_.all()) {
-    if (peer.queue != nullptr) urma_delete_jfs(peer.queue);
-    for (urma_target_jetty_t* target : {peer.target, peer.out.target})
-      if (target != nullptr) urma_unimport_jetty(target);
-    if (peer.in.queue != nullptr) urma_delete_jfr(peer.in.queue);
+    drop_ways(&peer);
     for (Receive* receive; (receive = peer.in.granted.pop_front()) != nullptr;)
       unregister(&receive->registered);
   }
@@ -294,8 +296,10 @@ void RdmEndpoint::take(const urma_cr_t& record) {
       return take_lane(reinterpret_cast<Receive*>(object), record);
     case kSend:
       return take_sent(reinterpret_cast<Send*>(object), record);
+    case kProbe:
+      return take_probed(reinterpret_cast<Peer*>(object), record);
     default:
-      return take_unreported(reinterpret_cast<Peer*>(object), record);
+      return lose(reinterpret_cast<Peer*>(object), record.status);
   }
 }
 
@@ -323,8 +327,13 @@ void RdmEndpoint::look_after_peers() {
   const Clock::time_point now = Clock::now();
   if (now - looked_after_ < kLookAfter) return;
   looked_after_ = now;
-  for (Peer& peer : peers_.all())
-    if (peer.awaited > 0 && !peer.probed) probe(&peer);
+  for (Peer& peer : peers_.all()) {
+    if (peer.awaited > 0) {
+      if (!peer.probed) probe(&peer);
+    } else if (peer.removed() && peer.queue != nullptr && settle(&peer)) {
+      drop_ways(&peer);
+    }
+  }
 }
 
 bool RdmEndpoint::watches_peers() const {

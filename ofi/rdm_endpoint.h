@@ -102,6 +102,7 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser, priv
   int enable();
   int make_queues();
   void drop_queues();
+  static void drop_ways(Peer* peer);
   int make_jetty();
   void flush();
   bool flush_all();
@@ -136,8 +137,9 @@ class RdmEndpoint final : public fid_ep, public Driven, public AddressUser, priv
   void take_sent(Send* send, const urma_cr_t& record);
   void end_send(Send* send, int error, int status);
   void report_send(const Outgoing& message);
-  void take_unreported(Peer* peer, const urma_cr_t& record);
+  void take_probed(Peer* peer, const urma_cr_t& record);
   void probe(Peer* peer);
+  bool settle(Peer* peer);
   void lose(Peer* peer, int status);
 
   // rdm_receive.cc

@@ -57,7 +57,7 @@ struct Peer {
   urma_target_jetty_t* target = nullptr;  // NULL: nothing sent yet
   bool proven = false;                    // the last confirmed send has arrived
   bool probed = false;                    // a probe is under way
-  bool flushed = false;                   // the last probe of a closing endpoint was posted
+  bool unconfirmed = false;               // something was posted behind the last probe
   uint32_t copies = 0;                    // in flight to it
   uint32_t awaited = 0;                   // what it alone can end: receives from it, large messages
   List<Send> requested;                   // large messages that wait for its grant
@@ -67,6 +67,8 @@ struct Peer {
   LaneOut out;
 
   bool delayed = false;  // in the list of peers whose queue was full
+
+  bool removed() const { return number == FI_ADDR_NOTAVAIL && !stranger; }
 };
 
 constexpr size_t kMostStrangers = 65536;

@@ -67,6 +67,7 @@ urma_status_t RdmEndpoint::post(Peer* peer, urma_target_jetty_t* target, uint64_
   request.next = nullptr;
   urma_jfs_wr_t* bad = nullptr;
   const urma_status_t status = urma_post_jfs_wr(peer->queue, &request, &bad);
+  peer->unconfirmed |= status == URMA_SUCCESS;
   expected_ += status == URMA_SUCCESS && (user_ctx & kOwnerMask) == kSend;
   return status;
 }
@@ -262,9 +263,7 @@ void RdmEndpoint::take_sent(Send* send, const urma_cr_t& record) {
   if (error != 0 && !granted) lose(peer, record.status);
 }
 
-// Of a request that was complete when it was posted.
-void RdmEndpoint::take_unreported(Peer* peer, const urma_cr_t& record) {
-  // Only probes leave a record of their success.
+void RdmEndpoint::take_probed(Peer* peer, const urma_cr_t& record) {
   peer->probed = false;
   if (record.status != URMA_CR_SUCCESS) return lose(peer, record.status);
   peer->proven = true;
@@ -277,8 +276,17 @@ void RdmEndpoint::probe(Peer* peer) {
   const size_t head = write_head(frame, FrameKind::kProbe, 0, origin_, 0);
   std::memcpy(frame + head, &body, sizeof(body));
   const urma_status_t status =
-      post_frame(peer, 0, frame, head + sizeof(body), context_of(peer, kPeer), true);
-  peer->probed = status == URMA_SUCCESS;
+      post_frame(peer, 0, frame, head + sizeof(body), context_of(peer, kProbe), true);
+  if (status != URMA_SUCCESS) return;
+  peer->probed = true;
+  peer->unconfirmed = false;
+}
+
+// True: all that was sent to it has left. The record of a probe tells that of all before it.
+bool RdmEndpoint::settle(Peer* peer) {
+  if (!peer->delayed_grants.empty()) return false;
+  if (peer->unconfirmed && !peer->probed) probe(peer);
+  return !peer->unconfirmed && !peer->probed;
 }
 
 // Ends what only the peer could end.

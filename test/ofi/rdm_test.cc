@@ -6,9 +6,14 @@
 
 #include <netinet/in.h>
 #include <poll.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
+#include <utility>
+
+#include "urma_ext.h"
 
 namespace urma_test {
 namespace {
@@ -614,6 +619,52 @@ TEST_F(RdmTest, AnAddressThatWasInsertedTwiceKeepsANumber) {
   ASSERT_EQ(fi_tinject(a_.ep, "x", 1, to_b_, kTag), 0);
   trecv(room, kTag, 0, nullptr, again);
   EXPECT_EQ(at_b().source, again);
+}
+
+// Queues of this process: of sends, and of receives.
+std::pair<int, int> count_queues() {
+  std::vector<urma_ext_queue_t> queues(256);
+  auto count = static_cast<uint32_t>(queues.size());
+  EXPECT_EQ(urma_ext_query_queues(static_cast<uint32_t>(getpid()), queues.data(), &count),
+            URMA_SUCCESS);
+  queues.resize(count);
+  const auto number_of = [&](urma_ext_queue_kind_t kind) {
+    return static_cast<int>(std::count_if(queues.begin(), queues.end(),
+                                          [=](const auto& queue) { return queue.kind == kind; }));
+  };
+  return {number_of(URMA_EXT_QUEUE_JFS), number_of(URMA_EXT_QUEUE_JFR)};
+}
+
+// The peers live on, and keep the queues that they have for this endpoint.
+TEST_F(RdmTest, NothingIsKeptForARemovedAddress) {
+  constexpr int kPeers = 5;
+  std::deque<Node> peers(kPeers);
+  std::vector<fi_addr_t> numbers;
+  const std::vector<char> sent = pattern(100000, 1);
+  const auto exchange = [&](Node& from, Node& to, fi_addr_t number) {
+    std::vector<char> room(sent.size());
+    ASSERT_EQ(fi_recv(to.ep, room.data(), room.size(), nullptr, FI_ADDR_UNSPEC, nullptr), 0);
+    ASSERT_EQ(fi_send(from.ep, sent.data(), sent.size(), nullptr, number, nullptr), 0);
+    EXPECT_EQ(next({&to, &from}).entry.err, 0);
+    EXPECT_EQ(next({&from, &to}).entry.err, 0);
+    EXPECT_EQ(room, sent);
+  };
+  for (Node& peer : peers) {
+    peer.enable();
+    numbers.push_back(a_.insert(peer.name()));
+    exchange(a_, peer, numbers.back());
+    exchange(peer, a_, peer.insert(a_.name()));
+  }
+  const auto [sends, receives] = count_queues();
+  ASSERT_EQ(fi_av_remove(a_.av, numbers.data(), kPeers, 0), 0);
+  const std::pair left(sends - kPeers, receives - kPeers);
+  EXPECT_TRUE(until([&] {
+    for (int i = 0; i < 1024; i++) a_.poll();
+    for (Node& peer : peers) peer.poll();
+    return count_queues() == left;
+  }));
+  exchange(a_, peers[0], a_.insert(peers[0].name()));
+  exchange(peers[1], a_, 0);
 }
 
 TEST_F(RdmTest, AnEndpointCanBeEnabledAfterAFailure) {
