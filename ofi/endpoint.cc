@@ -17,7 +17,7 @@ fi_ops Endpoint::fid_ops_ = {sizeof(fi_ops), Endpoint::close, Endpoint::bind, En
                              refuse,         refuse,          refuse};
 fi_ops_ep Endpoint::ep_ops_ = {sizeof(fi_ops_ep),
                                refuse,
-                               Endpoint::get_option,
+                               get_option,
                                refuse,
                                refuse,
                                refuse,
@@ -170,10 +170,6 @@ int Endpoint::control(fid_t head, int command, void* argument) {
     default:
       return -FI_ENOSYS;
   }
-}
-
-int Endpoint::get_option(fid_t, int level, int name, void* value, size_t* size) {
-  return give_option(level, name, value, size);
 }
 
 ssize_t Endpoint::send_room(fid_ep* ep) { return static_cast<ssize_t>(of(ep)->sends_.free()); }

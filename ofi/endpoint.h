@@ -79,7 +79,6 @@ class Endpoint final : public fid_ep, public JettyOwner, private BoundQueues {
   static int close(fid_t head);
   static int bind(fid_t head, fid_t other, uint64_t flags);
   static int control(fid_t head, int command, void* argument);
-  static int get_option(fid_t fid, int level, int name, void* value, size_t* size);
   static ssize_t send_room(fid_ep* ep);
   static ssize_t receive_room(fid_ep* ep);
 

@@ -40,7 +40,7 @@ fid_t add_request(const Address& from, const CmMessage& message) {
 fi_ops Passive::fid_ops_ = {sizeof(fi_ops), Passive::close, Passive::bind, Passive::control,
                             refuse,         refuse,         refuse};
 fi_ops_ep Passive::ep_ops_ = {
-    sizeof(fi_ops_ep), refuse, Passive::get_option, refuse, refuse, refuse, refuse, refuse};
+    sizeof(fi_ops_ep), refuse, get_option, refuse, refuse, refuse, refuse, refuse};
 fi_ops_cm Passive::cm_ops_ = {sizeof(fi_ops_cm),
                               Passive::set_name,
                               Passive::get_name,
@@ -71,7 +71,7 @@ int give_address(uint32_t format, const Address& address, void* room, size_t* si
   return fitting < bytes.size() ? -FI_ETOOSMALL : 0;
 }
 
-int give_option(int level, int name, void* value, size_t* size) {
+int get_option(fid_t, int level, int name, void* value, size_t* size) {
   if (level != FI_OPT_ENDPOINT || name != FI_OPT_CM_DATA_SIZE) return -FI_ENOPROTOOPT;
   if (*size < sizeof(size_t)) return -FI_ETOOSMALL;
   *static_cast<size_t*>(value) = kCmDataSize;
@@ -160,10 +160,6 @@ int Passive::set_name(fid_t head, void* bytes, size_t size) {
 int Passive::get_name(fid_t head, void* room, size_t* size) {
   const Passive* passive = object_of<Passive, fid_pep>(head);
   return give_address(passive->info_->addr_format, passive->address_, room, size);
-}
-
-int Passive::get_option(fid_t, int level, int name, void* value, size_t* size) {
-  return give_option(level, name, value, size);
 }
 
 fi_info* Passive::request_info(const Address& from, const CmMessage& message) const {

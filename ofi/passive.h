@@ -52,7 +52,6 @@ class Passive final : public fid_pep {
   static int reject(fid_pep* pep, fid_t handle, const void* data, size_t size);
   static int set_name(fid_t fid, void* address, size_t size);
   static int get_name(fid_t fid, void* address, size_t* size);
-  static int get_option(fid_t fid, int level, int name, void* value, size_t* size);
 
   static fi_ops fid_ops_;
   static fi_ops_ep ep_ops_;
@@ -69,8 +68,8 @@ class Passive final : public fid_pep {
 // Copies an address to the caller; -FI_ETOOSMALL if it does not fit, and *size is the size needed.
 int give_address(uint32_t format, const Address& address, void* room, size_t* size);
 
-// FI_OPT_CM_DATA_SIZE is the only option.
-int give_option(int level, int name, void* value, size_t* size);
+// fi_getopt of endpoints that connect. FI_OPT_CM_DATA_SIZE is the only option.
+int get_option(fid_t fid, int level, int name, void* value, size_t* size);
 
 }  // namespace urma_fi
 
