@@ -15,14 +15,9 @@ namespace urma_fi {
 
 fi_ops Endpoint::fid_ops_ = {sizeof(fi_ops), Endpoint::close, Endpoint::bind, Endpoint::control,
                              refuse,         refuse,          refuse};
-fi_ops_ep Endpoint::ep_ops_ = {sizeof(fi_ops_ep),
-                               refuse,
-                               get_option,
-                               refuse,
-                               refuse,
-                               refuse,
-                               Endpoint::receive_room,
-                               Endpoint::send_room};
+fi_ops_ep Endpoint::ep_ops_ = {
+    sizeof(fi_ops_ep),  refuse, get_option, refuse, refuse, refuse, Endpoint::receive_room,
+    Endpoint::send_room};
 fi_ops_tagged Endpoint::tagged_ops_ = {
     sizeof(fi_ops_tagged), refuse, refuse, refuse, refuse, refuse, refuse, refuse, refuse, refuse};
 

@@ -42,13 +42,14 @@ namespace urma_fi {
 
 // A send that has no completion yet.
 struct Send {
-  enum class State : uint8_t { kFree, kEager, kRequested, kGranted };
+  // kOther: it is no large message, or free.
+  enum class State : uint8_t { kOther, kRequested, kGranted };
 
   Send* next;
   Send* previous;
   uint32_t index;
   uint32_t turn;  // no other send has it: a late grant names an earlier one
-  State state = State::kFree;
+  State state = State::kOther;
   bool report;  // success too
   bool silent;  // failure neither
   bool counted;

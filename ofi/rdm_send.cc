@@ -121,7 +121,7 @@ Send* RdmEndpoint::take_send(Peer* peer, const Outgoing& message) {
 }
 
 void RdmEndpoint::put_send(Send* send) {
-  send->state = Send::State::kFree;
+  send->state = Send::State::kOther;
   if (send->copy != nullptr) {
     buffers_.put_copy(send->copy);
     send->peer->copies--;
@@ -147,11 +147,7 @@ ssize_t RdmEndpoint::send_inline(Peer* peer, const Outgoing& message, size_t byt
     if (confirmed) put_send(send);
     return status == URMA_ENOMEM ? -FI_EAGAIN : error_of_status(status);
   }
-  if (confirmed) {
-    send->state = Send::State::kEager;
-  } else {
-    report_send(message);
-  }
+  if (!confirmed) report_send(message);
   return 0;
 }
 
@@ -180,7 +176,6 @@ ssize_t RdmEndpoint::send_copy(Peer* peer, const Outgoing& message, size_t bytes
     put_send(send);
     return status == URMA_ENOMEM ? -FI_EAGAIN : error_of_status(status);
   }
-  send->state = Send::State::kEager;
   if (confirmed) return 0;
   report_send(message);
   send->report = false;
