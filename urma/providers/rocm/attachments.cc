@@ -47,10 +47,8 @@ void let_go(const HsaApi& api, const Outcome& memory) {
 
 // The runtime's size is trusted, the peer's is not.
 void check_size(const HsaApi& api, uint64_t needed, Outcome* memory) {
-  hsa_amd_pointer_info_t info = {};
-  info.size = sizeof(info);
-  const auto status = api.hsa_amd_pointer_info(memory->base, &info, nullptr, nullptr, nullptr);
-  if (memory->interop) return;
+  hsa_amd_pointer_info_t info;
+  const auto status = pointer_info(api, memory->base, &info);
   memory->bytes = status == HSA_STATUS_SUCCESS ? info.sizeInBytes : 0;
   if (memory->bytes >= needed) return;
   memory->why = urma::format("it has {} bytes, and its owner says {}", memory->bytes, needed);
@@ -244,9 +242,8 @@ void Attachments::finish(const Key& key, uint64_t serial, Outcome result) {
 // Tells the engines of attached memory.
 void Attachments::place(PeerMemory* attachment) {
   const Outcome& memory = attachment->memory;
-  hsa_amd_pointer_info_t info = {};
-  info.size = sizeof(info);
-  api_->hsa_amd_pointer_info(memory.base, &info, nullptr, nullptr, nullptr);
+  hsa_amd_pointer_info_t info;
+  pointer_info(*api_, memory.base, &info);
   const Agent* owner = topology_->find(info.agentOwner);
   // Memory of a GPU is left to the engines: attached memory need not be mapped for the CPU.
   attachment->host_memory = owner != nullptr && !owner->gpu && !memory.interop;

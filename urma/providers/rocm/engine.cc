@@ -93,10 +93,8 @@ std::unique_ptr<urma::Segment> Engine::make_segment() { return std::make_unique<
 // The runtime decides whose memory it is: memory that it does not know is the program's own.
 void Engine::enter(urma::Segment* segment) {
   Segment* const entered = of(segment);
-  hsa_amd_pointer_info_t info = {};
-  info.size = sizeof(info);
-  const auto* const memory = reinterpret_cast<const void*>(segment->base);
-  const auto status = api_->hsa_amd_pointer_info(memory, &info, nullptr, nullptr, nullptr);
+  hsa_amd_pointer_info_t info;
+  const auto status = pointer_info(*api_, reinterpret_cast<const void*>(segment->base), &info);
   if (status != HSA_STATUS_SUCCESS) {
     fail(URMA_EINVAL, "register_seg: hsa_amd_pointer_info of va {:#x}: {}", segment->base,
          status_text(*api_, status));

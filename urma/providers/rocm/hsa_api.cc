@@ -41,6 +41,12 @@ bool load_hsa(const char* library, HsaApi* api, std::string* why) {
   return true;
 }
 
+hsa_status_t pointer_info(const HsaApi& api, const void* address, hsa_amd_pointer_info_t* info) {
+  *info = {};
+  info->size = sizeof(*info);
+  return api.hsa_amd_pointer_info(address, info, nullptr, nullptr, nullptr);
+}
+
 std::string status_text(const HsaApi& api, hsa_status_t status) {
   const char* text = nullptr;
   if (api.hsa_status_string(status, &text) != HSA_STATUS_SUCCESS || text == nullptr) text = "?";

@@ -73,6 +73,9 @@ struct HsaApi {
 // if it cannot be used; *why says why.
 bool load_hsa(const char* library, HsaApi* api, std::string* why);
 
+// What the runtime knows of an address; nothing in *info if that fails.
+hsa_status_t pointer_info(const HsaApi& api, const void* address, hsa_amd_pointer_info_t* info);
+
 // The runtime's text for a status.
 std::string status_text(const HsaApi& api, hsa_status_t status);
 

@@ -21,9 +21,8 @@ const Pool* find_pool(const Topology& topology, const Agent& agent, urma_ext_poo
 }
 
 hsa_amd_pointer_info_t look_up(const HsaApi& api, const void* address) {
-  hsa_amd_pointer_info_t info = {};
-  info.size = sizeof(info);
-  const auto status = api.hsa_amd_pointer_info(address, &info, nullptr, nullptr, nullptr);
+  hsa_amd_pointer_info_t info;
+  const auto status = pointer_info(api, address, &info);
   if (status != HSA_STATUS_SUCCESS) {
     fail(URMA_FAIL, "hsa_amd_pointer_info of {:#x}: {}", reinterpret_cast<uint64_t>(address),
          status_text(api, status));

@@ -40,9 +40,7 @@ const urma_ext_rdma_interface_t* Pins::interface() {
 }
 
 bool Pins::find(uint64_t va, uint64_t bytes, hsa_amd_pointer_info_t* info) const {
-  *info = {};
-  info->size = sizeof(*info);
-  const auto status = api_->hsa_amd_pointer_info(pointer(va), info, nullptr, nullptr, nullptr);
+  const auto status = pointer_info(*api_, pointer(va), info);
   if (status != HSA_STATUS_SUCCESS || info->type != HSA_EXT_POINTER_TYPE_HSA) return false;
   const Agent* const owner = topology_->find(info->agentOwner);
   const auto base = reinterpret_cast<uint64_t>(info->agentBaseAddress);
