@@ -129,8 +129,6 @@ Attachments::Attachments(const HsaApi* api, const Topology* topology, Places* pl
   alive_->service = service;
 }
 
-Attachments::~Attachments() = default;
-
 Kind Attachments::kind_of(const shm::OpaqueView& view) {
   return static_cast<const View&>(view).kind();
 }

@@ -70,7 +70,6 @@ class Attachments {
  public:
   Attachments(const HsaApi* api, const Topology* topology, Places* places, Copies* copies,
               Service* service, uint64_t patience_ns);
-  ~Attachments();
 
   void attach(const std::shared_ptr<const void>& connection, const MemoryDescription& description,
               uint64_t len, Fd fd, shm::OpaqueMemory::OnAttached attached);

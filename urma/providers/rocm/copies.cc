@@ -109,8 +109,6 @@ bool Copy::wait() {
 Copies::Copies(const HsaApi* api, const Topology* topology, Places* places, uint64_t cpu_bytes)
     : api_(api), topology_(topology), places_(places), cpu_bytes_(cpu_bytes), signals_(api) {}
 
-Copies::~Copies() = default;
-
 std::unique_ptr<Buffer> Copies::buffer(uint64_t bytes) const {
   return std::make_unique<Buffer>(api_, *topology_, places_, bytes);
 }

@@ -84,7 +84,6 @@ class Copies {
   // All outlive it. The CPU copies pieces of up to `cpu_bytes` bytes that it may touch. Throws
   // Error.
   Copies(const HsaApi* api, const Topology* topology, Places* places, uint64_t cpu_bytes);
-  ~Copies();
 
   // Begins to copy. Each piece is memory of a registered segment or a view, of a Buffer, or other
   // memory that the CPU may touch. Throws Error.

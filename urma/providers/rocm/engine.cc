@@ -49,8 +49,6 @@ Engine::Engine(const HsaApi* api, const Topology* topology, Service* service,
       copies_(api, topology, &places_, settings.cpu_bytes),
       attachments_(api, topology, &places_, &copies_, service, settings.patience_ns) {}
 
-Engine::~Engine() = default;
-
 void Engine::start(shm::Transport* transport) {
   transport_ = transport;
   service_->run([this] {

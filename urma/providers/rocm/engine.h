@@ -68,7 +68,6 @@ class Engine final : public shm::OpaqueMemory {
   // All outlive it. Throws Error.
   Engine(const HsaApi* api, const Topology* topology, Service* service,
          const EngineSettings& settings);
-  ~Engine() override;
 
   // Used between these two, which may be called on any thread but the service thread.
   void start(shm::Transport* transport);

@@ -16,9 +16,6 @@ Path::Path(Sender* sender, RemoteQueue* target, uint32_t hint)
       engine_(sender->copies()),
       jfc_(static_cast<const CompletionQueue*>(sender->config().jfc)) {}
 
-// Copies in progress use the program's memory: each one is waited for.
-Path::~Path() = default;
-
 bool Path::advance() {
   reap_copies();
   return QueuePath::advance();

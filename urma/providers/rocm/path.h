@@ -22,7 +22,6 @@ class Sender;
 class Path : public shm::QueuePath {
  public:
   Path(Sender* sender, RemoteQueue* target, uint32_t hint);
-  ~Path() override;
 
   bool advance() override;
 
