@@ -7,6 +7,14 @@
 
 namespace urma::rocm {
 
+bool is_device_memory(const SegmentTable& segments, const LocalPiece& piece) {
+  bool holds = false;
+  segments.with_segment(piece.ref, [&](const Segment& segment) {
+    holds = segment.opaque_len != 0 && segment.holds(piece.addr, piece.len);
+  });
+  return holds;
+}
+
 void Landing::make_room(uint32_t bytes) {
   bytes_ = bytes;
   buffer_ = copies_->buffer(bytes);
@@ -14,12 +22,8 @@ void Landing::make_room(uint32_t bytes) {
 
 bool Landing::stands() const {
   return std::all_of(receive_.begin(), receive_.end(), [this](const LocalPiece& piece) {
-    if (piece.len == 0 || (piece.valid && segments_->alive(piece.ref))) return true;
-    bool holds = false;
-    segments_->with_segment(piece.ref, [&](const Segment& segment) {
-      holds = segment.opaque_len != 0 && segment.holds(piece.addr, piece.len);
-    });
-    return holds;
+    return piece.len == 0 || (piece.valid && segments_->alive(piece.ref)) ||
+           is_device_memory(*segments_, piece);
   });
 }
 

@@ -14,6 +14,9 @@
 
 namespace urma::rocm {
 
+// Whether the piece lies in memory of a device, whose segment stands.
+bool is_device_memory(const SegmentTable& segments, const LocalPiece& piece);
+
 // A message for memory of a device: gathered in host memory, and then copied there.
 class Landing final : public shm::OpaqueLanding {
  public:

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "jetty/iovecs.h"
+#include "urma/providers/rocm/landing.h"
 #include "urma/providers/rocm/sender.h"
 #include "urma/providers/shm/direct.h"
 #include "urma/providers/shm/transport.h"
@@ -57,11 +58,7 @@ Path::Local Path::local_memory(SendEntry* entry) {
   for (const LocalPiece& piece : SendQueue::pieces(entry)) {
     if (piece.len == 0) continue;
     if (piece.valid && segments.alive(piece.ref)) continue;
-    bool holds = false;
-    segments.with_segment(piece.ref, [&](const Segment& segment) {
-      holds = segment.opaque_len != 0 && segment.holds(piece.addr, piece.len);
-    });
-    if (!holds) {
+    if (!is_device_memory(segments, piece)) {
       because("{}", why_piece_fails(segments, piece));
       return Local::kNone;
     }
