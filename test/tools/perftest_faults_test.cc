@@ -76,13 +76,63 @@ TEST_P(PerftestPeer, KilledServerOfASleepingClient) {
   expect_gone(&pair.client());
 }
 
+// Both sides end, and the client has reported what was measured.
+void expect_partial_results(PerftestPair* pair) {
+  EXPECT_EQ(pair->client().wait(), 0) << pair->client().err();
+  EXPECT_EQ(pair->server().wait(), 0) << pair->server().err();
+  EXPECT_FALSE(parse_rows(pair->client().out()).empty()) << pair->client().out();
+}
+
 TEST_P(PerftestPeer, InterruptedClientReportsPartialResults) {
   PerftestPair pair(GetParam(), options(), {}, {}, on_terminal());
   wait_until_busy(GetParam(), &pair);
   pair.client().signal(SIGINT);
-  EXPECT_EQ(pair.client().wait(), 0) << pair.client().err();
-  EXPECT_EQ(pair.server().wait(), 0) << pair.server().err();
-  EXPECT_FALSE(parse_rows(pair.client().out()).empty()) << pair.client().out();
+  expect_partial_results(&pair);
+}
+
+TEST_P(PerftestPeer, InterruptedSizeIsTheLast) {
+  if (GetParam().rfind("atomic", 0) == 0) GTEST_SKIP() << "atomics have one size";
+  PerftestPair pair(GetParam(), {"-a", "-n", "100000000"}, {}, {}, on_terminal());
+  pair.client().wait_for_line("[1-9][0-9]* of 100000000");
+  pair.client().signal(SIGINT);
+  expect_partial_results(&pair);
+  constexpr size_t kSizes = 12;  // at least
+  EXPECT_LT(parse_rows(pair.client().out()).size(), kSizes) << pair.client().out();
+}
+
+// With few iterations, the time between two sizes is most of the run. The peer that is stopped
+// keeps the other side from finishing it.
+TEST_P(PerftestPeer, InterruptedBetweenTwoSizes) {
+  if (GetParam().rfind("atomic", 0) == 0) GTEST_SKIP() << "atomics have one size";
+  for (const Side side : {Side::kServer, Side::kClient}) {
+    SCOPED_TRACE(side == Side::kServer ? "server" : "client");
+    PerftestPair pair(GetParam(), {"-a", "-n", "5"});
+    Tool& other = side == Side::kServer ? pair.client() : pair.server();
+    pair.client().wait_for_line("^ [0-9]+ +[0-9]+ ");
+    other.signal(SIGSTOP);
+    (side == Side::kServer ? pair.server() : pair.client()).signal(SIGINT);
+    other.signal(SIGCONT);
+    expect_partial_results(&pair);
+  }
+}
+
+TEST_P(PerftestPeer, InterruptedLoopback) {
+  if (GetParam().rfind("atomic", 0) == 0) GTEST_SKIP() << "atomics have one size";
+  Tool tool(perftest_program(),
+            perftest_arguments(GetParam(), free_port(), {"-a", "-n", "5", "--loopback"}));
+  tool.wait_for_line("^ [0-9]+ +[0-9]+ ");
+  tool.signal(SIGINT);
+  EXPECT_EQ(tool.wait(), 0) << tool.out() << tool.err();
+}
+
+TEST_P(PerftestPeer, InterruptedSideOfTwoThatMeasure) {
+  if (!is_bandwidth(GetParam())) GTEST_SKIP() << "tests of latency have one direction";
+  for (const Side side : {Side::kServer, Side::kClient}) {
+    PerftestPair pair(GetParam(), {"-B", "-n", "100000000"}, {}, {}, on_terminal());
+    pair.client().wait_for_line("[1-9][0-9]* of 100000000");
+    (side == Side::kServer ? pair.server() : pair.client()).signal(SIGINT);
+    expect_partial_results(&pair);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Tests, PerftestPeer,

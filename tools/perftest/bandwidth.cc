@@ -90,6 +90,7 @@ void BandwidthTest::run(uint32_t size) {
     start();
     row = measure(size);
     end();
+    if (!session_.measures()) row.partial = session_.partial;
   }
   const bool swapped = reports_are_swapped(session_);
   if (swapped) {
@@ -97,7 +98,7 @@ void BandwidthTest::run(uint32_t size) {
     row = swap_reports(session_, row);
     row.partial = partial;
   }
-  if (swapped || measures()) session_.reporter.row(session_.config, row);
+  if (swapped || session_.measures()) session_.reporter.row(session_.config, row);
 }
 
 void BandwidthTest::start() {
@@ -110,11 +111,12 @@ void BandwidthTest::start() {
 }
 
 void BandwidthTest::end() {
-  if (session_.config.ends_by == EndsBy::kUser && measures() && interrupted) {
+  session_.exchange.set_timeout(Exchange::kWhilePeerLives);
+  if (!session_.two_sided()) {
+    session_.end_size("after_" + session_.config.test);
+  } else if (session_.config.ends_by == EndsBy::kUser && interrupted) {
     session_.exchange.notify_quit();
   }
-  session_.exchange.set_timeout(Exchange::kWhilePeerLives);
-  if (!session_.two_sided()) session_.exchange.sync_time("after_" + session_.config.test);
 }
 
 template <typename Post>
@@ -171,7 +173,7 @@ Row BandwidthTest::measure(uint32_t size) {
   const Config& config = session_.config;
   Row row;
   row.size = size;
-  if (!measures()) {
+  if (!session_.measures()) {
     session_.be_passive();
     return row;
   }

@@ -24,8 +24,6 @@ class BandwidthTest {
  private:
   void start();
   void end();
-  // Whether this side posts requests or counts arrivals.
-  bool measures() const { return session_.active() || session_.receives(); }
   Row measure(uint32_t size);
   template <typename Post>
   void measure_with(const SendPlan& plan, Row& row);

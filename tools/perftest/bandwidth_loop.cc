@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tools/perftest/bandwidth_loop.h"
 
+#include "tools/perftest/run.h"
+
 namespace perftest {
 namespace {
 
@@ -29,7 +31,9 @@ void Schedule::start(uint64_t now) {
   measured_to_ = now + 3 * quarter;
   stop_at_ = now + 4 * quarter;
   period_end_ = now + ticks_of_ms(config.infinite_period_ms);
-  next_ = now + ticks_of_ms(kLookMs);
+  // A test that a user ended before this size has no message of it.
+  const bool ended = interrupted || session_.exchange.quit_came();
+  next_ = ended ? now : now + ticks_of_ms(kLookMs);
 }
 
 bool Schedule::tick(uint64_t now, uint64_t count) {

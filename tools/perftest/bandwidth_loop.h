@@ -82,6 +82,7 @@ class BandwidthLoop {
   bool finished() const;
   bool sent_all() const { return stopping_ && all_posted_ && !sender_->waiting(); }
   bool nothing_more_comes();
+  bool go_on();
   uint64_t count() const {
     return sender_ != nullptr ? sender_->completed() : receiver_->received();
   }
@@ -94,6 +95,7 @@ class BandwidthLoop {
   const bool may_sleep_;
   bool stopping_ = false;
   bool all_posted_ = false;
+  bool goes_on_ = false;  // see go_on()
   uint64_t quiet_since_ = 0;
 };
 
@@ -103,28 +105,47 @@ bool BandwidthLoop<Post>::run() {
     if (sender_ != nullptr) session_.sleeper.watch(session_.queues.sent());
     if (receiver_ != nullptr) session_.sleeper.watch(session_.queues.arrived());
   }
+  session_.watch.heed_users(true);
   schedule_->start(ticks());
   bool complete = true;
   for (;;) {
-    const bool moved = move();
-    if (finished()) break;
     if (const uint64_t now = ticks(); !stopping_ && schedule_->due(now)) {
       stopping_ = !schedule_->tick(now, count());
-      if (session_.watch.stopped()) {
+      if (session_.watch.stopped() && !goes_on_ && !go_on()) {
         complete = false;
         break;
       }
     }
+    const bool moved = move();
+    if (finished()) break;
     if (moved) {
       session_.watch.busy();
       quiet_since_ = 0;
-    } else if (!wait()) {
+    } else if (!wait() && (goes_on_ || !go_on())) {
       complete = session_.config.ends_by == EndsBy::kDuration && !session_.watch.stopped();
       break;
     }
   }
   schedule_->finish(ticks(), count());
   return complete;
+}
+
+// Whether this side goes on though a user has ended the test: where messages are counted, both
+// sides must agree on whether the size is complete. The sender stops if it has not posted all of
+// them. A side that only receives tells it, and stops after it.
+template <typename Post>
+bool BandwidthLoop<Post>::go_on() {
+  const bool counted = session_.two_sided() && session_.config.ends_by == EndsBy::kIterations;
+  if (!counted || !session_.watch.stopped()) return false;
+  if (sender_ == nullptr) {
+    if (!session_.exchange.extended()) return false;
+    session_.exchange.notify_quit();
+  } else if (!sender_->posted_all()) {
+    return false;
+  }
+  session_.watch.heed_users(false);
+  goes_on_ = true;
+  return true;
 }
 
 template <typename Post>

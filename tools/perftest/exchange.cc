@@ -190,11 +190,12 @@ void Exchange::look(bool quit_may_come) {
   for (const int socket : sockets_) {
     uint8_t first = 0;
     const ssize_t found = recv(socket, &first, 1, MSG_PEEK | MSG_DONTWAIT);
-    if (found == 1 && first == 'Q' && quit_may_come) {
+    const bool quit = found == 1 && first == 'Q' && quit_may_come;
+    if (quit) {
       quit_seen_ = true;
       (void)recv(socket, &first, 1, MSG_DONTWAIT);
     }
-    data_waiting_ = data_waiting_ && found == 1 && !quit_seen_;
+    data_waiting_ = data_waiting_ && found == 1 && !quit;
     // The peer's last words may lie before its end.
     pollfd state = {socket, POLLRDHUP, 0};
     const bool hung_up =

@@ -69,6 +69,8 @@ class Exchange {
   // before any other data.
   void notify_quit();
   bool quit_seen();
+  // Whether a call has found a 'Q' so far. Does not look for one.
+  bool quit_came() const { return quit_seen_; }
 
   // Whether all peers have sent data that was not received yet: they have finished their part of
   // the test and wait. Asks the kernel at most every 100 ms.

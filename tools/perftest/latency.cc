@@ -113,7 +113,7 @@ void LatencyTest::run(uint32_t size) {
   }
   if (config.verify && config.api == Api::kAtomic) swap_counter(session_, steps);
   // Otherwise the owner could already change the data of this size for the next one.
-  if (config.verify && config.api == Api::kRead) session_.exchange.sync_time("verify_done");
+  if (config.verify && config.api == Api::kRead) session_.end_size("verify_done");
   if (session_.client() || ping_pong()) session_.reporter.row(config, row);
 }
 

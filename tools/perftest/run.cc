@@ -26,8 +26,7 @@ template <typename Test>
 void run_sizes(Session& session) {
   std::optional<Test> test;
   for (const uint32_t size : session.config.sizes()) {
-    // A Ctrl-C between two sizes; one within a size is noticed there.
-    if (interrupted) session.partial = true;
+    // A Ctrl-C between two sizes is noticed in the next one, where the peer learns of it.
     if (session.partial) return;
     // Like UMDK's tool: leftovers of a size are dropped.
     if (test && session.two_sided()) {

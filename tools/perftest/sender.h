@@ -74,6 +74,10 @@ class Sender {
 
   bool done() const { return due_ == 0 && completed() == limit_ * lanes_.size(); }
   bool waiting() const { return due_ > 0; }
+  bool posted_all() const {
+    return std::all_of(lanes_.begin(), lanes_.end(),
+                       [this](const Lane& lane) { return lane.posted == limit_; });
+  }
   uint64_t completed() const { return completed_; }
   const std::vector<Lane>& lanes() const { return lanes_; }
   // With keep_times: when the first request of each batch was posted, when the batch completed, and

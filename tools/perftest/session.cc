@@ -48,11 +48,12 @@ void Session::renew_queues() {
   exchange.sync_time("recreate_jetty_connect");
 }
 
-// While only this side measures, a peer sends tags, none of which begins like a quit notice; UMDK's
-// tool sends a notice only in tests without an end.
+// Where the peer sends nothing but tags, none begins like a quit notice; UMDK's tool sends a notice
+// only in tests without an end.
 void Session::expect(bool peer_finishes) {
   watch.expect_peer_to_finish(peer_finishes);
-  const bool tags_only = !peer_finishes && !config.verify;
+  const bool only_receives = config.bandwidth() && active() && !receives();
+  const bool tags_only = !config.verify && (!peer_finishes || only_receives);
   watch.expect_quit(config.ends_by == EndsBy::kUser || (exchange.extended() && tags_only));
 }
 
@@ -62,6 +63,14 @@ void Session::be_passive() {
   if (exchange.wait_for_data()) return;
   exchange.notify_quit();
   partial = true;
+}
+
+// A side that only waits has sent its notice in be_passive.
+void Session::end_size(const std::string& tag) {
+  const bool heard = config.ends_by == EndsBy::kUser || exchange.extended();
+  if (partial && interrupted && heard && measures()) exchange.notify_quit();
+  exchange.sync_time(tag);
+  partial |= exchange.quit_came();
 }
 
 void Session::poll_until_told() {

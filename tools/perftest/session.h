@@ -6,6 +6,7 @@
 #define TOOLS_PERFTEST_SESSION_H_
 
 #include <optional>
+#include <string>
 
 #include "tools/perftest/config.h"
 #include "tools/perftest/connect.h"
@@ -48,6 +49,7 @@ struct Session {
   bool active() const { return client() || config.bidirectional; }
   // Whether this side polls for arrivals.
   bool receives() const { return two_sided() && (!client() || config.bidirectional); }
+  bool measures() const { return active() || receives(); }
 
   size_t pair_of(uint32_t lane) const { return config.pairs ? lane : 0; }
   // The peer's lane that a lane is connected with, counted among the peer's lanes for us.
@@ -61,6 +63,9 @@ struct Session {
   // The passive side of a one-sided test: waits until the active side has measured, and notifies it
   // if the user interrupts.
   void be_passive();
+  // Swaps the tag after a size of a one-sided test. If the user has ended it on one side, that side
+  // tells the other, so that both leave out the sizes to come.
+  void end_size(const std::string& tag);
 
   // Reports a failed request in one line. Throws, unless --enable_err_continue was given.
   void failed(const urma_cr_t& record);

@@ -34,7 +34,7 @@ void Watch::maybe_give_way() {
 bool Watch::look() {
   if (interrupted.load(std::memory_order_relaxed) || (quit_may_come_ && exchange_.quit_seen())) {
     stopped_ = true;
-    return true;
+    if (heeds_users_) return true;
   }
   if (peer_finishes_ && peer_has_finished()) return true;
   exchange_.check_peer();

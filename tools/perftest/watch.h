@@ -23,6 +23,9 @@ class Watch {
   // nothing more arrives, it has stopped early.
   void expect_peer_to_finish(bool expect) { peer_finishes_ = expect; }
 
+  // Whether waits end once a user has ended the test.
+  void heed_users(bool heed) { heeds_users_ = heed; }
+
   // Call after an empty poll; checks now and then. True: stop waiting. Throws RunError if the peer
   // has vanished.
   bool idle() { return idle_for(1); }
@@ -77,6 +80,7 @@ class Watch {
   uint64_t finished_since_ns_ = 0;
   uint64_t idle_since_ns_ = 0;
   bool stopped_ = false;
+  bool heeds_users_ = true;
 };
 
 }  // namespace perftest
