@@ -3,8 +3,10 @@
 // The reports of urma_perftest, and its ways to run.
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -212,6 +214,38 @@ TEST_F(PerftestOutput, BatchesMultiply) {
       EXPECT_TRUE(has_line(result.out, std::string(size) + "/" + test)) << result.out;
     }
   }
+}
+
+// How many threads of a process may run on that CPU only.
+size_t threads_on(pid_t pid, const std::string& cpu) {
+  size_t count = 0;
+  const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
+  for (const auto& task : std::filesystem::directory_iterator(tasks)) {
+    std::ifstream status(task.path() / "status");
+    for (std::string line; std::getline(status, line);) {
+      if (line == "Cpus_allowed_list:\t" + cpu) count++;
+    }
+  }
+  return count;
+}
+
+TEST_F(PerftestOutput, EachRunOfABatchPinsOneSide) {
+  cpu_set_t allowed;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+  if (CPU_COUNT(&allowed) < 2) GTEST_SKIP() << "needs two CPUs";
+  int first = 0;
+  while (!CPU_ISSET(first, &allowed)) first++;
+  const std::string cpu = std::to_string(first);
+  const std::string runs = write_file("runs", "short -n 5\nlong -n 100000000\n");
+  ToolOptions options;
+  options.terminal = true;
+  Arguments arguments = perftest_arguments("write_bw", 1, {"--loopback", "--cpu", cpu});
+  arguments.insert(arguments.end(), {"--batch", runs});
+  Tool tool(perftest_program(), arguments, options);
+  tool.wait_for_line("[1-9][0-9]* of 100000000");
+  EXPECT_EQ(threads_on(tool.pid(), cpu), 1u);
+  tool.signal(SIGINT);
+  EXPECT_EQ(tool.wait(), 0) << tool.out() << tool.err();
 }
 
 TEST_F(PerftestOutput, BatchOfTwoProcesses) {

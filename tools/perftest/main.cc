@@ -184,6 +184,7 @@ class Door {
 
 void run_once(const Config& config, Door& door, ReportStream& stream) {
   const FrequencyWatch watch(config);
+  const SavedCpus cpus;  // the next run of a batch begins with all of them
   if (config.loopback) {
     run_loopback(config, *make_reporter(config, stream));
     return;

@@ -88,6 +88,12 @@ void pin(const std::optional<uint32_t>& cpu) {
                 "--cpu " + cpus.substr(0, cpus.find(',')));
 }
 
+SavedCpus::SavedCpus() : known_(sched_getaffinity(0, sizeof(cpus_), &cpus_) == 0) {}
+
+SavedCpus::~SavedCpus() {
+  if (known_) (void)sched_setaffinity(0, sizeof(cpus_), &cpus_);
+}
+
 void set_up_log(const Config& config) {
   const uint32_t level = std::min<uint32_t>(
       URMA_VLOG_LEVEL_DEBUG,

@@ -4,6 +4,8 @@
 #ifndef TOOLS_PERFTEST_PROCESS_H_
 #define TOOLS_PERFTEST_PROCESS_H_
 
+#include <sched.h>
+
 #include <cstdint>
 #include <optional>
 
@@ -19,6 +21,19 @@ void open_standard_streams();
 
 // Pins the calling thread to one CPU. Throws UsageError with the allowed CPUs.
 void pin(const std::optional<uint32_t>& cpu);
+
+// Lets the calling thread use at its end the CPUs that it may use at its beginning.
+class SavedCpus {
+ public:
+  SavedCpus();
+  SavedCpus(const SavedCpus&) = delete;
+  SavedCpus& operator=(const SavedCpus&) = delete;
+  ~SavedCpus();
+
+ private:
+  cpu_set_t cpus_;
+  bool known_;
+};
 
 // Sends the library's log to where -v and --stdout say: by default errors only, to stderr.
 void set_up_log(const Config& config);
