@@ -20,6 +20,9 @@ constexpr uint32_t kLargestCtpMessage = 4096;
 constexpr uint32_t kCtpOrder = 12;
 constexpr uint64_t kPeakIterations = 50000;  // above that, peaks are off
 
+// Between two completions, a network of 100 Mb/s moves them well within the limit of watch.cc.
+constexpr uint32_t kMostBytesOfACompletion = 64 << 20;
+
 // The start of an example line in an error.
 std::string example(const Config& config, const std::string& options) {
   return config.test + " -d " + (config.device.empty() ? "urma_shm0" : config.device) +
@@ -266,6 +269,11 @@ void default_iterations(Draft& draft) {
   if (config.warmup_iterations) config.warm_up = *config.warmup_iterations > 0;
 }
 
+uint32_t default_moderation(const Config& config) {
+  if (config.jfs_post_list > 1) return config.jfs_post_list;
+  return std::clamp(kMostBytesOfACompletion / config.sizes().back(), 1U, 100U);
+}
+
 void default_send_queue(Draft& draft) {
   Config& config = draft.config;
   if (!draft.has("jfs_depth")) {
@@ -286,7 +294,7 @@ void default_send_queue(Draft& draft) {
             "a window that holds a chain", "--window 32 -l 16");
   if (config.burst_size == 0) config.burst_size = config.jfs_depth;
 
-  if (!draft.has("cq_mod")) config.cq_mod = config.jfs_post_list > 1 ? config.jfs_post_list : 100;
+  if (!draft.has("cq_mod")) config.cq_mod = default_moderation(config);
   if (config.latency() && config.api != Api::kSend) config.cq_mod = 1;
   config.cq_mod = std::min({config.cq_mod, config.jfs_depth, config.window});
   refuse_if(
