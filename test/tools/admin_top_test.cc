@@ -95,6 +95,33 @@ TEST_F(AdminTopTest, PrintsWhatWasDone) {
   end();
 }
 
+// All that a process has done before is no rate, once it answers again.
+TEST_F(AdminTopTest, SilentProcessHasDoneNothingMeanwhile) {
+  let_it_talk();
+  const struct {
+    Words arguments;
+    const char* list;
+  } reports[] = {{{"top", "--json"}, "queues"},
+                 {{"show", "queues", "--watch", "1", "--json"}, "rates"}};
+  for (const auto& [arguments, list] : reports) {
+    Tool tool(program_path("URMA_ADMIN"), arguments);
+    const auto next = [&tool, name = list] {
+      return json::parse(tool.wait_for_line(std::string("\"") + name + "\":\\[")[0]).at(name);
+    };
+    EXPECT_FALSE(next().empty());
+    talker_.stop();
+    while (!next().empty()) {
+    }
+    ::kill(talker_.pid(), SIGCONT);
+    json queues = next();
+    while (queues.empty()) queues = next();
+    for (const json& queue : queues) EXPECT_EQ(queue.at("posts_per_second"), 0) << queue;
+    tool.signal(SIGINT);
+    EXPECT_EQ(tool.wait(), 0) << tool.err();
+  }
+  end();
+}
+
 TEST_F(AdminTopTest, PlainTextWithoutATerminal) {
   let_it_talk();
   const ToolResult result =

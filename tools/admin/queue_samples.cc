@@ -24,11 +24,15 @@ QueueFilter device_filter(const Options& options) {
   };
 }
 
+QueueKey key_of(uint32_t pid, const urma_ext_queue_t& queue) {
+  return {pid, device_of(queue), queue.kind, queue.id};
+}
+
 std::map<QueueKey, urma_ext_queue_t> queues_by_key(const QueueAnswers& answers) {
   std::map<QueueKey, urma_ext_queue_t> queues;
   for (const auto& answer : answers) {
     for (const auto& queue : answer.entries) {
-      queues[{answer.process.pid, device_of(queue), queue.kind, queue.id}] = queue;
+      queues[key_of(answer.process.pid, queue)] = queue;
     }
   }
   return queues;
@@ -68,6 +72,19 @@ Rates rates_between(const urma_ext_queue_t& old, const urma_ext_queue_t& queue, 
           rate(old.rnr, queue.rnr),
           rate(old.wakeups, queue.wakeups),
           rate(old.polls, queue.polls)};
+}
+
+Past::Past(const Sample& sample) : queues_(queues_by_key(sample.answers)) {
+  for (const auto& answer : sample.answers) {
+    if (!answer.error.empty()) silent_.insert(answer.process.pid);
+  }
+}
+
+const urma_ext_queue_t& Past::of(uint32_t pid, const urma_ext_queue_t& now) const {
+  static constexpr urma_ext_queue_t kNothing = {};
+  if (silent_.contains(pid)) return now;
+  const auto found = queues_.find(key_of(pid, now));
+  return found == queues_.end() ? kNothing : found->second;
 }
 
 }  // namespace admin

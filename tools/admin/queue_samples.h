@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -36,6 +37,7 @@ QueueFilter device_filter(const Options& options);
 
 // Process, device, kind and id.
 using QueueKey = std::tuple<uint32_t, std::string, int, uint32_t>;
+QueueKey key_of(uint32_t pid, const urma_ext_queue_t& queue);
 std::map<QueueKey, urma_ext_queue_t> queues_by_key(const QueueAnswers& answers);
 
 std::string state_name(const urma_ext_queue_t& queue);
@@ -50,6 +52,19 @@ struct Rates {
 
 // A queue made anew with the same id counts from 0.
 Rates rates_between(const urma_ext_queue_t& old, const urma_ext_queue_t& queue, double seconds);
+
+// What the queues of a sample had done, to compare it with a later one.
+class Past {
+ public:
+  explicit Past(const Sample& sample);
+  // At that moment, what a queue of now had done: nothing if it is newer. If its process did not
+  // answer then, that is unknown, and the queue of now is returned.
+  const urma_ext_queue_t& of(uint32_t pid, const urma_ext_queue_t& now) const;
+
+ private:
+  std::map<QueueKey, urma_ext_queue_t> queues_;
+  std::set<uint32_t> silent_;  // processes
+};
 
 // Waits for the end of an interval, or for Ctrl-C, which must not leave files in the runtime
 // directory. Returns whether to continue.

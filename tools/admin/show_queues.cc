@@ -130,14 +130,12 @@ Report report_of(const QueueAnswers& answers) {
 // Adds what each queue did in a second since the sample before.
 void add_rates(const Sample& before, const Sample& now, Report* report) {
   const double seconds = seconds_between(before, now);
-  const auto old_queues = queues_by_key(before.answers);
+  const Past past(before);
   Table table({"process", "device", "kind", "id", "posts/s", "completions/s", "errors/s", "MB/s",
                "rnr/s", "wakeups/s", "polls/s"});
   Json rates = Json::array();
   for (const auto& [key, queue] : queues_by_key(now.answers)) {
-    const auto found = old_queues.find(key);
-    const Rates rates_of = rates_between(
-        found == old_queues.end() ? urma_ext_queue_t{} : found->second, queue, seconds);
+    const Rates rates_of = rates_between(past.of(std::get<0>(key), queue), queue, seconds);
     const double values[] = {rates_of.posts, rates_of.completions, rates_of.errors, rates_of.bytes,
                              rates_of.rnr,   rates_of.wakeups,     rates_of.polls};
     static constexpr const char* kNames[] = {"posts", "completions", "errors", "bytes",

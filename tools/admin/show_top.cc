@@ -28,16 +28,13 @@ struct Line {
 
 std::vector<Line> lines_between(const Sample& before, const Sample& now) {
   const double seconds = seconds_between(before, now);
-  const auto old_queues = queues_by_key(before.answers);
+  const Past past(before);
   std::vector<Line> lines;
   for (const auto& answer : now.answers) {
+    const uint32_t pid = answer.process.pid;
     const std::string program = printable(answer.process.program, sizeof answer.process.program);
     for (const auto& queue : answer.entries) {
-      const auto old =
-          old_queues.find({answer.process.pid, device_of(queue), queue.kind, queue.id});
-      lines.push_back({answer.process.pid, program, queue,
-                       rates_between(old == old_queues.end() ? urma_ext_queue_t{} : old->second,
-                                     queue, seconds)});
+      lines.push_back({pid, program, queue, rates_between(past.of(pid, queue), queue, seconds)});
     }
   }
   std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) {
