@@ -165,6 +165,14 @@ class Messages(Case):
         with self.assertRaisesRegex(ValueError, "exceed max_inline"):
             self.jetty.send(bytes(self.jetty.max_inline + 1), self.target)
 
+    def test_a_buffer_that_was_copied_may_grow(self):
+        source, (_, there) = bytearray(b"hi"), self.remote()
+        self.exchange(source)
+        source += b"x"
+        self.jetty.write(source, there[:3], self.target)
+        self.sent.wait(LONG)
+        source += b"x"
+
     def test_pieces_are_gathered(self):
         source = bytearray(b"onetwothree")
         with self.context.register(source) as segment:

@@ -345,6 +345,7 @@ class SendQueue(Handle):
 
     def _post(self, slot: _Send) -> None:
         status = self._post_send(self.handle, slot.request, slot.bad)
+        slot.inlined = None  # else a bytearray could not grow
         self._spare_sends.append(slot)
         if status != 0:
             raise Error("posting a request", status)
