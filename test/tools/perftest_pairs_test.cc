@@ -144,7 +144,7 @@ bool tests_are_allowed(const Line& line) {
   if (line.has("--enable_notify") && !write) return false;
   if (line.has("--enable_credit") && (line.test() != "send_bw" || line.has("-p", "2")))
     return false;
-  if (line.has("-w") && (!line.bandwidth() || send)) return false;
+  if (line.has("-w") && (!line.bandwidth() || send || line.has("--enable_imm"))) return false;
   if (line.has("-r") && !line.bandwidth() && !send) return false;
   if (line.has("--rate_limit") && (!line.bandwidth() || atomic)) return false;
   if (line.has("--percentiles") && line.bandwidth()) return false;

@@ -63,6 +63,7 @@ void check_tests(const Draft& draft) {
   }
   only_for(draft, "warm_up", bandwidth && !send, "read_bw, write_bw, atomic_bw",
            "write_bw -d urma_shm0 -w");
+  not_both(draft, "warm_up", "enable_imm");  // the peer would have to receive them: --warmup
   only_for(draft, "rate_limit", bandwidth && !atomic, "read_bw, write_bw, send_bw",
            "write_bw -d urma_shm0 --rate_limit 1");
   only_for(draft, "enable_imm", write || send, "tests of write and send",
@@ -144,6 +145,9 @@ void check_endings(const Draft& draft) {
   for (const char* option : {"use_jfce", "all", "iters", "infinite"})
     not_both(draft, "duration", option);
   for (const char* option : {"all", "iters"}) not_both(draft, "infinite", option);
+  // Such a run of latency has no times of single iterations, and its first quarter warms up.
+  not_both(draft, "duration", "percentiles");
+  if (config.latency()) not_both(draft, "duration", "warmup");
   const bool receives = config.api == Api::kSend || (config.api == Api::kWrite && config.immediate);
   refuse_if(config.ends_by == EndsBy::kUser && config.bidirectional && receives,
             "-y with -B and " + config.test + (config.immediate ? " --enable_imm" : ""),
