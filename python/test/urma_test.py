@@ -392,6 +392,19 @@ class Errors(Case):
         with self.assertRaises(TimeoutError):
             self.sent.wait(0)
 
+    def test_a_descriptor_names_no_local_queue(self):
+        with urma.open("bonding_dev_0") as context:
+            jfc = context.create_jfc()
+            jetty = context.create_jetty(jfc, context.create_jfr(jfc))
+            descriptor = bytearray(jetty.descriptor[:urma.ffi.sizeof("urma_rjetty_t")])
+            remote = urma.ffi.cast("urma_rjetty_t*", urma.ffi.from_buffer(descriptor))
+            remote.flag.bs.has_drv_ext = 1
+            number = int(urma.ffi.cast("uintptr_t", jetty.handle)).to_bytes(8, sys.byteorder)
+            descriptor = bytes(descriptor) + bytes(-len(descriptor) % 8) + 256 * number
+            target = context.import_queue(descriptor)
+            self.assertEqual(jetty.handle.remote_jetty, urma.ffi.NULL)
+            target.close()
+
     def test_a_short_descriptor_is_refused(self):
         with self.assertRaisesRegex(ValueError, "a descriptor of a queue has"):
             self.context.import_queue(b"short")

@@ -227,7 +227,9 @@ class Target(Handle):
         if len(descriptor) < ffi.sizeof("urma_rjetty_t"):
             raise ValueError(f"a descriptor of a queue has {ffi.sizeof('urma_rjetty_t')} bytes or "
                              f"more, not {len(descriptor)}")
-        remote = ffi.cast("urma_rjetty_t*", ffi.from_buffer(descriptor))
+        copy = ffi.from_buffer(bytearray(descriptor))
+        remote = ffi.cast("urma_rjetty_t*", copy)
+        remote.flag.bs.has_drv_ext = 0  # only this process could say what follows
         value = ffi.NULL if token is None else ffi.new("urma_token_t*", [token])
         if remote.type == lib.URMA_JFR:
             rjfr = ffi.new("urma_rjfr_t*")

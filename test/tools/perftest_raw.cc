@@ -258,6 +258,7 @@ std::vector<urma_rjetty_t> RawSide::swap_queues() {
     urma_rjetty_t* jetty = nullptr;
     uint32_t length = 0;
     EXPECT_EQ(urma_get_rjetty(jettys_[lane], &jetty, &length), URMA_SUCCESS);
+    jetty->flag.bs.has_drv_ext = run_.provider_data;
     const std::vector<uint8_t> blob = channel_.sync_blob(jetty, length);
     urma_put_rjetty(jetty);
     theirs[lane] = read_as<urma_rjetty_t>(blob);

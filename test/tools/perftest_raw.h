@@ -133,6 +133,7 @@ struct RawRun {
   bool credit = false;
   bool notify = false;
   bool channels = false;             // --tp_aware
+  bool provider_data = false;        // the descriptors of jettys claim to be followed by some
   std::vector<std::string> options;  // of the tool, for all that
 };
 

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
@@ -163,6 +164,21 @@ TEST_P(PerftestRaw, ServerIsSwapped) {
 TEST_P(PerftestRaw, ServerReceives) {
   call("send_bw", sending(run()), stream);
   call("send_lat", sending(run()), ping_pong);
+}
+
+class PerftestRawBonded : public PerftestTest {
+ protected:
+  PerftestRawBonded() { ::setenv("URMA_DEVICE", "bonding_dev_0", 1); }
+  ~PerftestRawBonded() override { ::unsetenv("URMA_DEVICE"); }
+};
+
+// The tool reads nothing behind a descriptor of a peer that promises data for the provider there.
+TEST_F(PerftestRawBonded, PeersSendNoDataForTheProvider) {
+  RawRun run;
+  run.provider_data = true;
+  run.options = {"-n", std::to_string(run.iters), "-s", std::to_string(run.size)};
+  (void)serve_raw("write_bw", run,
+                  [](RawSide& side) { bandwidth(side, "write_bw", [&] { write_all(side); }); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, PerftestRaw, ::testing::Bool(),

@@ -50,12 +50,14 @@ urma_seg_t* segment_of(std::vector<uint8_t>& blob) {
   return seg;
 }
 
+// Data for the provider could name a jetty of this process, so none comes from a peer.
 urma_rjetty_t* jetty_of(std::vector<uint8_t>& blob) {
   if (blob.size() < sizeof(urma_rjetty_t)) {
     check_descriptor(blob, sizeof(urma_rjetty_t), false, "jetty");
   }
   auto* const jetty = reinterpret_cast<urma_rjetty_t*>(blob.data());
   check_descriptor(blob, sizeof(urma_rjetty_t), jetty->flag.bs.has_user_info, "jetty");
+  jetty->flag.bs.has_drv_ext = 0;
   return jetty;
 }
 
