@@ -42,7 +42,8 @@ listed() {
 # Prints everything below the folder DIR: names, kinds, modes and link targets.
 tree() { (cd "$1" && find . -mindepth 1 ! -type d -printf '%P %y %m %l\n' | sort); }
 
-DESTDIR="${by_bazel}" dev_on_built install --prefix "${prefix}"
+# Relative to the folder of the caller.
+DESTDIR="$(realpath --relative-to=. "${by_bazel}")" dev_on_built install --prefix "${prefix}"
 # CMake does not install the Python binding.
 rm -rf "${by_bazel}${prefix}"/lib/python3* "${by_bazel}${prefix}/share/doc/urma/examples/python"
 add_cmake_sources

@@ -181,6 +181,11 @@ cmake --build "${work}/build" >"${work}/make.log" || { cat "${work}/make.log"; e
 [[ "$("${work}/build/cmake_c")" == "${version}" ]]
 [[ "$("${work}/build/cmake_cxx")" == "${version}" ]]
 
+# Letters of the folder that sed takes for more than letters.
+readonly strange="${TEST_TMPDIR}/a&b|c\\d"
+install_built "${strange}"
+grep -xF "prefix=${strange}" "${strange}/lib/pkgconfig/urma.pc"
+
 # A version that does not exist is not found.
 sed -i "s/urma ${version} REQUIRED/urma 99.0 REQUIRED/" "${work}/CMakeLists.txt"
 ! cmake -S "${work}" -B "${work}/other" -DCMAKE_PREFIX_PATH="${prefix}.moved" &>"${work}/cmake.log"
