@@ -108,6 +108,41 @@ TEST_F(PerftestOutput, SyncStreamPrintsARowForEachJetty) {
   }
 }
 
+// Checks the jettys of each total of a CSV report. Returns the number of totals.
+size_t expect_jettys_add_up(const std::string& csv, const std::string& name) {
+  const auto table = parse_csv(csv);
+  const size_t jetty = column_of(table[0], "jetty"), column = column_of(table[0], name);
+  size_t totals = 0;
+  double sum = 0;
+  for (size_t i = 1; i < table.size(); ++i) {
+    const double value = std::stod(table[i][column]);
+    if (table[i][jetty] != "total") {
+      sum += value;
+      continue;
+    }
+    EXPECT_NEAR(sum, value, value * 0.05) << name << "\n" << csv;
+    sum = 0;
+    ++totals;
+  }
+  return totals;
+}
+
+TEST_F(PerftestOutput, RowsOfJettysAddUp) {
+  const Arguments endless = {"-y", "--inf_period_ms", "200"};
+  for (const Arguments& ending : {Arguments{"-D", "4"}, endless}) {
+    Arguments options = {"-J", "2", "--enable_sync_stream", "--format", "csv", "--loopback"};
+    options.insert(options.end(), ending.begin(), ending.end());
+    Tool tool(perftest_program(), perftest_arguments("write_bw", free_port(), options));
+    const size_t periods = ending == endless ? 3 : 1;
+    for (size_t i = 0; i < periods; ++i) tool.wait_for_line(",total,");
+    if (ending == endless) tool.signal(SIGINT);
+    EXPECT_EQ(tool.wait(), 0) << tool.err();
+    for (const char* column : {"iterations", "bw_avg_mbs"}) {
+      EXPECT_GE(expect_jettys_add_up(tool.out(), column), periods) << tool.out();
+    }
+  }
+}
+
 TEST_F(PerftestOutput, DurationIsMeasuredInItsMiddle) {
   const PerftestResult result = run_perftest("send_lat", {"-D", "4"});
   ASSERT_TRUE(result.good()) << result.text();

@@ -37,20 +37,6 @@ double best_rate(const Sender<Post>& sender, double bytes_of_message) {
   return best * bytes_of_message * ticks_per_us() * 1e6;
 }
 
-template <typename Post>
-void add_jetty_rows(const SendPlan& plan, const Sender<Post>& sender, uint64_t start, Row& row) {
-  for (const Lane& lane : sender.lanes()) {
-    Row own;
-    own.size = row.size;
-    own.iterations = lane.completed;
-    const uint64_t end = lane.finished_at == 0 ? ticks() : lane.finished_at;
-    const double seconds = static_cast<double>(end - start) / ticks_per_us() / 1e6;
-    own.bandwidth =
-        bandwidth_of(static_cast<double>(plan.bytes(lane.completed)), lane.completed, seconds);
-    row.jettys.push_back(own);
-  }
-}
-
 // Requests of each lane before the measured ones. Both sides know the number if the peer has to
 // receive them.
 uint64_t warm_up_requests(const Session& session, const SendPlan& plan) {
@@ -152,7 +138,8 @@ void BandwidthTest::measure_with(const SendPlan& plan, Row& row) {
                                             receiver_ ? receiver_->credit() : nullptr,
                                             counted && !config.no_peak);
   }
-  Schedule schedule(session_, plan, config.ends_by, counted ? all : 0);
+  Schedule schedule(session_, plan, config.ends_by, counted ? all : 0,
+                    config.sync_stream && sender ? &sender->lanes() : nullptr);
   BandwidthLoop<Post> loop(session_, sender.get(), receiver_.get(), all, &schedule);
   row.partial = !loop.run();
   const Span& span = schedule.span();
@@ -165,7 +152,7 @@ void BandwidthTest::measure_with(const SendPlan& plan, Row& row) {
     const double mean = bytes / static_cast<double>(span.messages());
     row.bandwidth.peak_mbs = in_megabytes(best_rate(*sender, mean));
   }
-  if (config.sync_stream) add_jetty_rows(plan, *sender, span.start, row);
+  schedule.add_jetty_rows(row);
   if (credit_) end_credit_round(*sender, *credit_);
 }
 

@@ -20,12 +20,13 @@ Bandwidth bandwidth_of(double bytes, uint64_t messages, double seconds) {
   return bandwidth;
 }
 
-Schedule::Schedule(Session& session, const SendPlan& plan, EndsBy ends_by, uint64_t total)
-    : session_(session), plan_(plan), ends_by_(ends_by), total_(total) {}
+Schedule::Schedule(Session& session, const SendPlan& plan, EndsBy ends_by, uint64_t total,
+                   const std::vector<Lane>* lanes)
+    : session_(session), plan_(plan), ends_by_(ends_by), total_(total), lanes_(lanes) {}
 
 void Schedule::start(uint64_t now) {
   const Config& config = session_.config;
-  span_.start = now;
+  begin_span(now, 0);
   const uint64_t quarter = ticks_of_ms(config.duration_s * 1000.0 / 4);
   measured_from_ = now + quarter;
   measured_to_ = now + 3 * quarter;
@@ -48,13 +49,11 @@ bool Schedule::tick(uint64_t now, uint64_t count) {
 bool Schedule::tick_duration(uint64_t now, uint64_t count) {
   if (now >= measured_from_) {
     measured_from_ = UINT64_MAX;
-    span_.start = now;
-    span_.before = count;
+    begin_span(now, count);
   }
   if (now >= measured_to_) {
     measured_to_ = UINT64_MAX;
-    span_.end = now;
-    span_.until = count;
+    end_span(now, count);
   }
   next_ = std::min({next_, measured_from_, measured_to_, stop_at_});
   return now < stop_at_;
@@ -70,14 +69,44 @@ void Schedule::tick_period(uint64_t now, uint64_t count) {
   row.iterations = span_.messages();
   const double bytes = static_cast<double>(plan_.bytes(span_.messages()));
   row.bandwidth = bandwidth_of(bytes, span_.messages(), span_.seconds());
+  add_jetty_rows(row);
   session_.reporter.row(session_.config, row);
-  span_ = {now, now, count, count};
+  begin_span(now, count);
 }
 
 void Schedule::finish(uint64_t now, uint64_t count) {
   if (ends_by_ == EndsBy::kDuration && measured_to_ == UINT64_MAX) return;
+  end_span(now, count);
+}
+
+void Schedule::begin_span(uint64_t now, uint64_t count) {
+  span_ = {now, now, count, count, lane_counts()};
+}
+
+void Schedule::end_span(uint64_t now, uint64_t count) {
   span_.end = now;
   span_.until = count;
+  span_.lanes_until = lane_counts();
+}
+
+std::vector<uint64_t> Schedule::lane_counts() const {
+  std::vector<uint64_t> counts;
+  if (lanes_ == nullptr) return counts;
+  for (const Lane& lane : *lanes_) counts.push_back(lane.completed);
+  return counts;
+}
+
+void Schedule::add_jetty_rows(Row& row) const {
+  for (size_t i = 0; i < span_.lanes_until.size(); i++) {
+    const uint64_t finished = (*lanes_)[i].finished_at;
+    const Span own = {span_.start, finished == 0 ? span_.end : finished, span_.lanes_before[i],
+                      span_.lanes_until[i]};
+    const auto bytes = static_cast<double>(plan_.bytes(own.messages()));
+    Row& line = row.jettys.emplace_back();
+    line.size = row.size;
+    line.iterations = own.messages();
+    line.bandwidth = bandwidth_of(bytes, own.messages(), own.seconds());
+  }
 }
 
 }  // namespace perftest

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "tools/perftest/clock.h"
 #include "tools/perftest/receiver.h"
@@ -20,6 +21,8 @@ struct Span {
   uint64_t end = 0;
   uint64_t before = 0;  // messages until `start`
   uint64_t until = 0;   // and until `end`
+  // The same of each lane, where they are reported.
+  std::vector<uint64_t> lanes_before = {}, lanes_until = {};
 
   uint64_t messages() const { return until - before; }
   double seconds() const { return static_cast<double>(end - start) / ticks_per_us() / 1e6; }
@@ -29,8 +32,10 @@ struct Span {
 // are those of its arrivals.
 class Schedule {
  public:
-  // `total`: messages after which the test is done; 0: unknown.
-  Schedule(Session& session, const SendPlan& plan, EndsBy ends_by, uint64_t total);
+  // `total`: messages after which the test is done; 0: unknown. `lanes`: with
+  // --enable_sync_stream those of the sender, which have rows of their own.
+  Schedule(Session& session, const SendPlan& plan, EndsBy ends_by, uint64_t total,
+           const std::vector<Lane>* lanes = nullptr);
 
   void start(uint64_t now);
   // Whether it is time for tick().
@@ -41,8 +46,13 @@ class Schedule {
   void finish(uint64_t now, uint64_t count);
 
   const Span& span() const { return span_; }
+  // The figures of each lane in the span, if they have rows.
+  void add_jetty_rows(Row& row) const;
 
  private:
+  void begin_span(uint64_t now, uint64_t count);
+  void end_span(uint64_t now, uint64_t count);
+  std::vector<uint64_t> lane_counts() const;
   bool tick_duration(uint64_t now, uint64_t count);
   void tick_period(uint64_t now, uint64_t count);
 
@@ -50,6 +60,7 @@ class Schedule {
   const SendPlan& plan_;
   const EndsBy ends_by_;
   const uint64_t total_;
+  const std::vector<Lane>* const lanes_;
   Span span_;
   uint64_t next_ = 0;
   uint64_t measured_from_ = 0, measured_to_ = 0, stop_at_ = 0;
