@@ -20,23 +20,6 @@ std::string first_tag(const Session& session) {
   return infinite ? "run_send_bw_infinite" : "send_bw_post_recv";
 }
 
-// The best rate of 1, 2, 4 ... batches that follow each other, from the first post to the last
-// completion.
-template <typename Post>
-double best_rate(const Sender<Post>& sender, double bytes_of_message) {
-  const std::vector<uint64_t>& until = sender.completed_until();
-  double best = 0;  // messages in a tick
-  for (size_t width = 1; width <= until.size(); width *= 2) {
-    for (size_t i = 0; i + width <= until.size(); i++) {
-      const size_t last = i + width - 1;
-      const uint64_t messages = until[last] - (i == 0 ? 0 : until[i - 1]);
-      const uint64_t time = sender.completed_at()[last] - sender.posted_at()[i];
-      best = std::max(best, static_cast<double>(messages) / static_cast<double>(time));
-    }
-  }
-  return best * bytes_of_message * ticks_per_us() * 1e6;
-}
-
 // Requests of each lane before the measured ones. Both sides know the number if the peer has to
 // receive them.
 uint64_t warm_up_requests(const Session& session, const SendPlan& plan) {
@@ -150,7 +133,9 @@ void BandwidthTest::measure_with(const SendPlan& plan, Row& row) {
   if (!sender) return;
   if (!sender->completed_at().empty()) {
     const double mean = bytes / static_cast<double>(span.messages());
-    row.bandwidth.peak_mbs = in_megabytes(best_rate(*sender, mean));
+    const double rate =
+        best_rate(sender->posted_at(), sender->completed_at(), sender->completed_until());
+    row.bandwidth.peak_mbs = in_megabytes(rate * mean * ticks_per_us() * 1e6);
   }
   schedule.add_jetty_rows(row);
   if (credit_) end_credit_round(*sender, *credit_);

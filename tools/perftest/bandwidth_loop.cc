@@ -20,6 +20,22 @@ Bandwidth bandwidth_of(double bytes, uint64_t messages, double seconds) {
   return bandwidth;
 }
 
+double best_rate(const std::vector<uint64_t>& posted_at, const std::vector<uint64_t>& completed_at,
+                 const std::vector<uint64_t>& completed_until) {
+  const size_t count = completed_until.size();
+  const auto rate = [&](size_t first, size_t width) {
+    const size_t last = first + width - 1;
+    const uint64_t messages = completed_until[last] - (first == 0 ? 0 : completed_until[first - 1]);
+    const uint64_t time = completed_at[last] - posted_at[first];
+    return static_cast<double>(messages) / static_cast<double>(time);
+  };
+  double best = count == 0 ? 0 : rate(0, count);
+  for (size_t width = 1; width < count; width *= 2) {
+    for (size_t i = 0; i + width <= count; i++) best = std::max(best, rate(i, width));
+  }
+  return best;
+}
+
 Schedule::Schedule(Session& session, const SendPlan& plan, EndsBy ends_by, uint64_t total,
                    const std::vector<Lane>* lanes)
     : session_(session), plan_(plan), ends_by_(ends_by), total_(total), lanes_(lanes) {}

@@ -69,6 +69,11 @@ class Schedule {
 
 Bandwidth bandwidth_of(double bytes, uint64_t messages, double seconds);
 
+// Messages in a tick: the best rate of 1, 2, 4 ... and of all batches that follow each other, from
+// the first post to the last completion. The three are those of a Sender.
+double best_rate(const std::vector<uint64_t>& posted_at, const std::vector<uint64_t>& completed_at,
+                 const std::vector<uint64_t>& completed_until);
+
 template <typename Post>
 class BandwidthLoop {
  public:
