@@ -108,10 +108,8 @@ LatencyLoop<Post>::LatencyLoop(Session& session, uint32_t size, Receiver* receiv
       receiver_(receiver),
       jetty_(session.queues.send_jetty(kLane)),
       jfs_(session.queues.send_jfs(kLane)),
-      window_(std::max(1U, std::min(session.config.window == 0 ? session.config.jfs_depth
-                                                               : session.config.window,
-                                    session.config.jfs_depth))),
-      batch_(std::clamp(session.config.cq_mod, 1U, window_)),
+      window_(session.config.window),
+      batch_(session.config.cq_mod),
       requests_(session, kLane, copies_ ? session.memory.staging_slots() : 1),
       out_(session.memory.out(kLane)),
       in_(session.memory.in(kLane)) {

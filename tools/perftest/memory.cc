@@ -136,9 +136,8 @@ Memory::Memory(urma_context_t* context, const Config& config)
                : 1;
   if (config.layout == Layout::kBcopy) {
     const uint64_t most = std::max<uint64_t>(kStagingBytes / slot_bytes_, 2);
-    const uint64_t wanted = std::max(config.window, config.jfs_depth);
     // Signalled and unsignalled requests have a slot each: see SendPlan.
-    staging_slots_ = static_cast<uint32_t>(std::clamp<uint64_t>(wanted, 2, most));
+    staging_slots_ = static_cast<uint32_t>(std::clamp<uint64_t>(config.jfs_depth, 2, most));
   }
   const uint64_t part_bytes = 2 * lane_bytes() + staging_slots_ * slot_bytes_;
   const uint64_t region_bytes = segment_per_jetty_ ? part_bytes : jettys_ * part_bytes;

@@ -13,9 +13,7 @@ constexpr uint32_t kCreditRequests = 16;
 uint32_t lanes_per_receive_queue(const Device& device, const Config& config) {
   // A jetty with its own receive queue shares it with nobody.
   const bool share = config.share_jfr || device.unified_bus() || !config.duplex();
-  if (!share) return 1;
-  return config.jettys_per_jfr == 0 ? config.jettys
-                                    : std::min(config.jettys_per_jfr, config.jettys);
+  return share ? config.jettys_per_jfr : 1;
 }
 
 }  // namespace

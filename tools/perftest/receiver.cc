@@ -23,7 +23,7 @@ void check_record(const urma_cr_t& record, const Config& config, uint32_t size) 
 
 Receiver::Receiver(Session& session) : session_(session) {
   const Config& config = session.config;
-  const uint32_t count = std::max(1U, std::min(config.jfr_post_list, config.jfr_depth));
+  const uint32_t count = config.jfr_post_list;
   for (uint32_t i = 0; i < session.queues.receive_queues(); i++) {
     Queue& queue = queues_.emplace_back();
     queue.jetty = session.queues.receiving_jetty(i);

@@ -18,9 +18,8 @@ uint32_t requests_in_turn(const Session& session, uint32_t list) {
 
 SendPlan::SendPlan(const Session& session, uint32_t size) {
   const Config& config = session.config;
-  window = std::max(
-      1U, std::min(config.window == 0 ? config.jfs_depth : config.window, config.jfs_depth));
-  list = std::clamp(config.jfs_post_list, 1U, window);
+  window = config.window;
+  list = config.jfs_post_list;
   copies = config.layout == Layout::kBcopy;
   in_turn = copies || config.random_sizes;
   requests_ = in_turn ? requests_in_turn(session, list) : std::max(list, 2U);
@@ -34,7 +33,7 @@ SendPlan::SendPlan(const Session& session, uint32_t size) {
     }
     window = std::min(window, requests_);
   }
-  const uint32_t moderation = std::clamp(config.cq_mod, 1U, window);
+  const uint32_t moderation = std::min(config.cq_mod, window);
   batch = list == 1 ? moderation : (list % moderation == 0 ? moderation : list);
   sizes_ = {size};
   if (config.random_sizes) {

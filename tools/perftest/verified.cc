@@ -91,8 +91,7 @@ uint64_t VerifiedTest::messages_of_round(uint64_t deadline) const {
   const Config& config = session_.config;
   if (!session_.active() || interrupted) return 0;
   if (config.ends_by == EndsBy::kDuration && ticks() >= deadline) return 0;
-  uint64_t count =
-      std::min({slots_, config.window == 0 ? config.jfs_depth : config.window, config.jfs_depth});
+  uint64_t count = std::min(slots_, config.window);
   // In this mode, messages without a receive are lost.
   if (config.mode == URMA_TM_UM) count = std::max<uint64_t>(count / config.jettys, 1);
   if (config.ends_by != EndsBy::kIterations) return count;
@@ -173,8 +172,8 @@ void VerifiedTest::post_round(uint64_t count) {
   for (uint32_t lane = 0; lane < streams_.size() && count > 0; lane++) {
     Stream& stream = streams_[lane];
     const auto messages = static_cast<uint32_t>(count);
-    const uint32_t list = std::max(1U, std::min(session_.config.jfs_post_list, messages));
-    const uint32_t moderation = std::max(1U, session_.config.cq_mod);
+    const uint32_t list = std::min(session_.config.jfs_post_list, messages);
+    const uint32_t moderation = session_.config.cq_mod;
     for (uint32_t slot = 0; slot < messages; slot++) {
       fill(stream, lane, slot);
       const bool completes = (slot + 1) % moderation == 0 || slot + 1 == messages;
