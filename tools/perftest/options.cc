@@ -112,32 +112,22 @@ class Normalizer {
 
   // Like getopt_long, accepts an unambiguous prefix of a name.
   const CLI::Option& find_long(const std::string& name) const {
-    const CLI::Option* found = nullptr;
+    std::set<const CLI::Option*> found;
     std::string candidates;
     for (const CLI::Option* option : app_.get_options()) {
       for (const std::string& known : option->get_lnames()) {
         if (known == name) return *option;
         if (!known.starts_with(name)) continue;
-        found = option;
+        found.insert(option);
         candidates += (candidates.empty() ? "--" : ", --") + known;
       }
     }
-    if (found == nullptr) throw unknown("--" + name);
-    if (candidates.find(',') != std::string::npos && !same_option(name)) {
+    if (found.empty()) throw unknown("--" + name);
+    if (found.size() > 1) {
       throw refusal("--" + name, "one of " + candidates,
                     candidates.substr(0, candidates.find(',')));
     }
-    return *found;
-  }
-
-  bool same_option(const std::string& beginning) const {
-    std::set<const CLI::Option*> found;
-    for (const CLI::Option* option : app_.get_options()) {
-      for (const std::string& known : option->get_lnames()) {
-        if (known.starts_with(beginning)) found.insert(option);
-      }
-    }
-    return found.size() == 1;
+    return **found.begin();
   }
 
   static UsageError unknown(const std::string& given) {
