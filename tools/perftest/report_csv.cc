@@ -18,7 +18,7 @@ class CsvReporter : public Reporter {
  public:
   explicit CsvReporter(ReportStream& stream) : stream_(stream) {}
 
-  void begin(const Config& config, const HeaderFacts&) override {
+  void begin(const Config& config, const std::string&) override {
     std::string header = config.batch_label.empty() ? "" : "batch,";
     header += "test,device,";
     if (config.sync_stream) header += "jetty,";

@@ -33,19 +33,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json options_of(const Config& config, const HeaderFacts& facts) {
+Json options_of(const Config& config) {
   return {
       {"size", config.size},
       {"iterations", config.iterations},
       {"jettys", config.jettys},
-      {"jfs_depth", facts.jfs_depth},
-      {"jfr_depth", facts.jfr_depth},
-      {"jfc_depth", facts.jfc_depth},
+      {"jfs_depth", config.jfs_depth},
+      {"jfr_depth", config.jfr_depth},
+      {"jfc_depth", config.jfc_depth},
       {"cq_mod", config.cq_mod},
       {"jfs_post_list", config.jfs_post_list},
       {"jfr_post_list", config.jfr_post_list},
       {"window", config.window},
-      {"inline_size", facts.inline_size},
+      {"inline_size", config.inline_size},
       {"sge_num", config.sge_num},
       {"bidirectional", config.bidirectional},
       {"events", config.events},
@@ -80,14 +80,14 @@ class JsonReporter : public Reporter {
  public:
   explicit JsonReporter(ReportStream& stream) : stream_(stream) {}
 
-  void begin(const Config& config, const HeaderFacts& facts) override {
+  void begin(const Config& config, const std::string& transport) override {
     document_ = {{"test", config.test}, {"device", config.device}};
     if (!config.batch_label.empty()) document_["batch"] = config.batch_label;
     document_["side"] = config.loopback ? "loopback" : config.is_client() ? "client" : "server";
-    document_["transport"] = facts.transport;
+    document_["transport"] = transport;
     document_["mode"] = mode_name(config.mode);
     document_["jetty_mode"] = config.duplex() ? "DUPLEX" : "SIMPLEX";
-    document_["options"] = options_of(config, facts);
+    document_["options"] = options_of(config);
     document_["results"] = Json::array();
     indent_ = config.accept_forever ? -1 : 2;
   }

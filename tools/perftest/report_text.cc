@@ -68,13 +68,13 @@ class TextReporter : public Reporter {
  public:
   explicit TextReporter(ReportStream& stream) : stream_(stream), progress_(stream) {}
 
-  void begin(const Config& config, const HeaderFacts& facts) override {
+  void begin(const Config& config, const std::string& transport) override {
     final_only_ = config.final_only;
     if (!config.batch_label.empty()) stream_.put("# " + config.batch_label);
     if (final_only_) return;
     stream_.put(rule());
     stream_.put(std::string(kTitleIndent, ' ') + title(config));
-    print_facts(config, facts);
+    print_facts(config, transport);
     stream_.put(rule());
     stream_.put(heading(columns_of(config, Row())));
   }
@@ -123,25 +123,24 @@ class TextReporter : public Reporter {
     stream_.put(" " + pad(name, 20) + ": " + value);
   }
 
-  void print_facts(const Config& config, const HeaderFacts& facts) {
+  void print_facts(const Config& config, const std::string& transport) {
     const bool sends = config.is_client() || config.bidirectional;
     const bool receives = !config.is_client() || config.bidirectional || config.latency();
-    print_pair("Number of jettys", std::to_string(config.jettys), "Transport mode",
-               facts.transport);
-    print_pair("JFC depth", std::to_string(facts.jfc_depth), "Device name", config.device);
+    print_pair("Number of jettys", std::to_string(config.jettys), "Transport mode", transport);
+    print_pair("JFC depth", std::to_string(config.jfc_depth), "Device name", config.device);
     print_pair("Trans mode", mode_name(config.mode), "JETTY mode",
                config.duplex() ? "DUPLEX" : "SIMPLEX");
-    if (sends) print_fact("JFS depth", std::to_string(facts.jfs_depth));
+    if (sends) print_fact("JFS depth", std::to_string(config.jfs_depth));
     if (sends && config.bandwidth()) {
       print_fact("JFS post list", std::to_string(config.jfs_post_list));
     }
     if (receives && config.api == Api::kSend) {
       print_fact("JFR post list", std::to_string(config.jfr_post_list));
-      print_fact("JFR depth", std::to_string(facts.jfr_depth));
+      print_fact("JFR depth", std::to_string(config.jfr_depth));
     }
     if (config.bandwidth()) print_fact("CQ Moderation", std::to_string(config.cq_mod));
     if (config.api == Api::kSend || config.api == Api::kWrite) {
-      print_fact("Max inline size", std::to_string(facts.inline_size) + "[B]");
+      print_fact("Max inline size", std::to_string(config.inline_size) + "[B]");
     }
   }
 
@@ -153,7 +152,7 @@ class TextReporter : public Reporter {
 
 class SilentReporter : public Reporter {
  public:
-  void begin(const Config&, const HeaderFacts&) override {}
+  void begin(const Config&, const std::string&) override {}
   void row(const Config&, const Row&) override {}
   void progress(uint64_t, uint64_t) override {}
   void end(const Outcome&) override {}

@@ -48,15 +48,6 @@ struct Row {
   std::vector<Row> jettys;  // --enable_sync_stream: one for each; the row itself is the total
 };
 
-// Facts about the device and the run that only the engine knows.
-struct HeaderFacts {
-  std::string transport;   // "UB", "IB", "IP", ...
-  uint32_t jfs_depth = 0;  // as created
-  uint32_t jfr_depth = 0;
-  uint32_t jfc_depth = 0;
-  uint32_t inline_size = 0;
-};
-
 struct Outcome {
   bool partial = false;   // Ctrl-C came
   bool verified = false;  // --verify, and every byte was right
@@ -67,8 +58,8 @@ class Reporter {
  public:
   virtual ~Reporter() = default;
 
-  // Once, when both sides are connected and the queues exist.
-  virtual void begin(const Config& config, const HeaderFacts& facts) = 0;
+  // Once, when both sides are connected and the queues exist. `transport`: "UB", "IB", "IP", ...
+  virtual void begin(const Config& config, const std::string& transport) = 0;
 
   // For each size (each period with -y) once its figures are final. The unidirectional server of a
   // bandwidth test reports the client's figures.

@@ -11,17 +11,6 @@
 namespace perftest {
 namespace {
 
-HeaderFacts facts_of(const Session& session) {
-  const Config& config = session.config;
-  HeaderFacts facts;
-  facts.transport = session.device.transport();
-  facts.jfs_depth = config.jfs_depth;
-  facts.jfr_depth = config.jfr_depth;
-  facts.jfc_depth = config.jfc_depth;
-  facts.inline_size = config.inline_size;
-  return facts;
-}
-
 template <typename Test>
 void run_sizes(Session& session) {
   std::optional<Test> test;
@@ -43,7 +32,7 @@ void run_sizes(Session& session) {
 Outcome run_test(const Config& config, Exchange& exchange, Reporter& reporter) {
   (void)ticks_per_us();  // measured now, while nobody waits
   Session session(config, exchange, reporter);
-  reporter.begin(config, facts_of(session));
+  reporter.begin(config, session.device.transport());
   exchange.sync_time("Start test");
   // From here on, a side may have to wait for the other one to measure.
   exchange.set_timeout(Exchange::kWhilePeerLives);
