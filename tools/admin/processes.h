@@ -35,6 +35,8 @@ struct Answer {
 };
 
 std::string no_answer_reason(uint32_t pid, urma_status_t status);
+// The text if there is no process to ask.
+extern const char kNoProcess[];
 // The common start of each process's report.
 Json process_json(const urma_ext_process_t& process);
 std::string process_text(const urma_ext_process_t& process);
@@ -80,8 +82,29 @@ std::vector<Answer<Entry>> ask_processes(const Options& options,
   return answers;
 }
 
-// The text if there is no process to ask.
-extern const char kNoProcess[];
+// A report of the entries of each process, or why it did not answer. `describe` adds an object for
+// each entry to the JSON list `name` of its process, and returns the text.
+template <typename Entry, typename Describe>
+Report report_of(const std::vector<Answer<Entry>>& answers, const char* name, Describe describe) {
+  Report report{{{"processes", Json::array()}}, ""};
+  for (const auto& answer : answers) {
+    Json json = process_json(answer.process);
+    report.text += "process " + process_text(answer.process) + '\n';
+    if (!answer.error.empty()) {
+      json["error"] = answer.error;
+      report.text += answer.error + '\n';
+    }
+    json[name] = Json::array();
+    if (!answer.entries.empty()) {
+      report.text += describe(answer.entries, &json[name]);
+    } else if (answer.error.empty()) {
+      report.text += std::string("no ") + name + '\n';
+    }
+    report.json["processes"].push_back(std::move(json));
+  }
+  if (answers.empty()) report.text = std::string(kNoProcess) + '\n';
+  return report;
+}
 
 Report show_processes(const Options& options);
 

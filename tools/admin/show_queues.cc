@@ -95,32 +95,13 @@ std::string error_lines(const std::vector<urma_ext_queue_t>& queues) {
   return text;
 }
 
-void add_process(const Answer<urma_ext_queue_t>& answer, Report* report) {
-  Json json = process_json(answer.process);
-  report->text += urma::format("process {}\n", process_text(answer.process));
-  if (!answer.error.empty()) {
-    json["error"] = answer.error;
-    report->text += answer.error + '\n';
-  }
-  json["queues"] = Json::array();
+std::string describe(const std::vector<urma_ext_queue_t>& queues, Json* list) {
   Table table = queue_table();
-  for (const auto& queue : answer.entries) {
-    json["queues"].push_back(queue_json(queue));
+  for (const auto& queue : queues) {
+    list->push_back(queue_json(queue));
     table.add(queue_row(queue));
   }
-  if (!table.empty()) {
-    report->text += table.text() + error_lines(answer.entries);
-  } else if (answer.error.empty()) {
-    report->text += "no queues\n";
-  }
-  report->json["processes"].push_back(std::move(json));
-}
-
-Report report_of(const QueueAnswers& answers) {
-  Report report{{{"processes", Json::array()}}, ""};
-  for (const auto& answer : answers) add_process(answer, &report);
-  if (answers.empty()) report.text = std::string(kNoProcess) + '\n';
-  return report;
+  return table.text() + error_lines(queues);
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -168,7 +149,7 @@ Report watch_queues(const Options& options) {
   std::optional<Sample> before;
   for (uint64_t i = 1;; ++i) {
     Sample now = take_sample(options, filter);
-    Report report = report_of(now.answers);
+    Report report = report_of(now.answers, "queues", describe);
     if (before) add_rates(*before, now, &report);
     print_one_of_many(report, options.json);
     if (i == options.count || !interval.wait()) return {};
@@ -184,7 +165,7 @@ Report queues_report(const Options& options, const QueueFilter& filter,
   const bool none = std::all_of(answers.begin(), answers.end(),
                                 [](const auto& answer) { return answer.entries.empty(); });
   if (none && !missing.empty()) throw Failure(missing);
-  return report_of(answers);
+  return report_of(answers, "queues", describe);
 }
 
 Report show_queues(const Options& options) {

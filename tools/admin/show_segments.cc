@@ -86,29 +86,16 @@ std::vector<std::string> part_row(const urma_ext_segment_t& segment, bool first)
   return row;
 }
 
-void add_process(const Answer<urma_ext_segment_t>& answer, Report* report) {
-  Json json = process_json(answer.process);
-  report->text += urma::format("process {}\n", process_text(answer.process));
-  if (!answer.error.empty()) {
-    json["error"] = answer.error;
-    report->text += answer.error + '\n';
-  }
-  json["segments"] = Json::array();
+std::string describe(const std::vector<urma_ext_segment_t>& entries, Json* list) {
   Table table(
       {"device", "segment", "va", "len", "token_id", "access", "part", "part_len", "way", "why"});
-  for (const auto& entry : answer.entries) {
-    const bool first =
-        json["segments"].empty() || json["segments"].back()["handle"] != entry.handle;
-    if (first) json["segments"].push_back(segment_json(entry));
-    json["segments"].back()["parts"].push_back(part_json(entry.part));
+  for (const auto& entry : entries) {
+    const bool first = list->empty() || list->back()["handle"] != entry.handle;
+    if (first) list->push_back(segment_json(entry));
+    list->back()["parts"].push_back(part_json(entry.part));
     table.add(part_row(entry, first));
   }
-  if (!table.empty()) {
-    report->text += table.text();
-  } else if (answer.error.empty()) {
-    report->text += "no segments\n";
-  }
-  report->json["processes"].push_back(std::move(json));
+  return table.text();
 }
 
 }  // namespace
@@ -122,10 +109,7 @@ Report segments_report(const Options& options, const SegmentFilter& filter,
     none = none && answer.entries.empty();
   }
   if (none && !missing.empty()) throw Failure(missing);
-  Report report{{{"processes", Json::array()}}, ""};
-  for (const auto& answer : answers) add_process(answer, &report);
-  if (answers.empty()) report.text = std::string(kNoProcess) + '\n';
-  return report;
+  return report_of(answers, "segments", describe);
 }
 
 Report show_segments(const Options& options) {
