@@ -278,7 +278,11 @@ void SendQueue::put_marker(urma_cr_status_t status) {
   marker->state = SendState::kDone;
   marker->status = static_cast<uint8_t>(status);
   marker->special = kMarker;
-  if (again) return;
+  if (again) {
+    // An armed JFC may know of the record that was there.
+    announced_ = std::min(announced_, popped_ + size - 1);
+    return;
+  }
   ++markers_;
   grow(1);
 }

@@ -74,6 +74,24 @@ TEST_F(LoopbackTest, ACompletionWakesASleepingSender) {
   });
 }
 
+// The marker lies where an earlier one lay when the JFC was armed.
+TEST_F(LoopbackTest, TheMarkerOfAStopWakesASleepingProgram) {
+  run_one([](Channel&) {
+    Self self(with_events());
+    const auto enter = [&self](urma_jetty_state_t state) {
+      urma_jetty_attr_t attr = {JETTY_STATE, 0, state};
+      EXPECT_EQ(urma_modify_jetty(self.endpoint.jetty, &attr), URMA_SUCCESS);
+    };
+    enter(URMA_JETTY_STATE_SUSPENDED);
+    enter(URMA_JETTY_STATE_READY);
+    arm(self.endpoint.send_jfc);
+    enter(URMA_JETTY_STATE_ERROR);
+    EXPECT_EQ(sleep_at(self.endpoint), self.endpoint.send_jfc);
+    wait_for_status(self.endpoint.send_jfc, URMA_CR_WR_FLUSH_ERR_DONE);
+    self.endpoint.close();
+  });
+}
+
 TEST_F(LoopbackTest, AReceiverThatDoesNotReceiveHoldsUpItsSender) {
   run_one([](Channel&) {
     Config config;

@@ -387,6 +387,64 @@ TEST_F(SleepTest, TheDeathOfAPeerWakesItsSleepingSender) {
   sleeper.expect_success();
 }
 
+urma_status_t enter(urma_jetty_t* jetty, urma_jetty_state_t state) {
+  urma_jetty_attr_t attr = {JETTY_STATE, 0, state};
+  return urma_modify_jetty(jetty, &attr);
+}
+
+// Leaves a marker that has no record any more, and arms the JFC where it lies.
+void stop_go_on_and_arm(Endpoint& endpoint, urma_jetty_state_t stopped) {
+  EXPECT_EQ(enter(endpoint.jetty, stopped), URMA_SUCCESS);
+  EXPECT_EQ(enter(endpoint.jetty, URMA_JETTY_STATE_READY), URMA_SUCCESS);
+  EXPECT_EQ(urma_rearm_jfc(endpoint.send_jfc, false), URMA_SUCCESS);
+}
+
+void expect_marker_event(Endpoint& endpoint) {
+  urma_jfc_t* jfc = nullptr;
+  const auto limit = static_cast<int>(patience(seconds(10)).count());
+  ASSERT_EQ(urma_wait_jfc(endpoint.jfce, 1, limit, &jfc), 1);
+  EXPECT_EQ(jfc, endpoint.send_jfc);
+  Party::ack(jfc);
+  wait_for_status(jfc, URMA_CR_WR_FLUSH_ERR_DONE);
+}
+
+TEST_F(SleepTest, AMarkerInThePlaceOfAnotherWakes) {
+  for (const auto stopped : {URMA_JETTY_STATE_ERROR, URMA_JETTY_STATE_SUSPENDED}) {
+    run_one([stopped](Channel&) {
+      OwnedEndpoint endpoint(with_events());
+      stop_go_on_and_arm(endpoint, stopped);
+      urma_jfc_t* jfc = nullptr;
+      EXPECT_EQ(urma_wait_jfc(endpoint.jfce, 1, 0, &jfc), 0);
+      EXPECT_EQ(enter(endpoint.jetty, URMA_JETTY_STATE_ERROR), URMA_SUCCESS);
+      expect_marker_event(endpoint);
+    });
+  }
+}
+
+// The same where the death of the peer stops the queue.
+TEST_F(SleepTest, TheMarkerOfADeadPeerInThePlaceOfAnotherWakes) {
+  Config config = with_events();
+  config.mode = URMA_TM_RC;
+  Child victim("victim", [config](Channel& channel) {
+    Party party(channel, config);
+    party.endpoint.bind(party.peer);
+    channel.sync();
+    channel.receive<char>();
+  });
+  Child sleeper("sleeper", [config](Channel& channel) {
+    Party party(channel, config);
+    party.endpoint.bind(party.peer);
+    stop_go_on_and_arm(party.endpoint, URMA_JETTY_STATE_SUSPENDED);
+    channel.sync();
+    expect_marker_event(party.endpoint);
+  });
+  introduce<QueueId>(victim, sleeper);
+  victim.channel().sync();
+  sleeper.channel().sync();
+  victim.kill();
+  sleeper.expect_success();
+}
+
 // What a peer sent before this side bound waits for the bind, and so does the sleeper.
 TEST_F(SleepTest, BindWakesForMessagesSentBefore) {
   Config config = with_events();
