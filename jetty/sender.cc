@@ -157,6 +157,7 @@ void Sender::go_on(TargetPath* path) {
 void Sender::look_after() {
   // Sequentially consistent, as the accesses in serve() and tick(): either this thread sees that
   // no tick is due and starts one, or the tick sees that this sender has something pending.
+  // SYNC(pending): pairs with the exchange in leave_to_polls().
   if (!pending_.exchange(true)) transport_->watch_pending();
 }
 
@@ -333,8 +334,7 @@ auto Sender::serve() -> Look {
     // The program looks after what is in flight.
     if (rounds_in_flight_ != 0 && !asleep) {
       rounds_in_flight_ = 0;
-      pending_.store(false);
-      return Look::kNever;
+      return leave_to_polls();
     }
   }
   ForeignScope scope(lock());
@@ -352,6 +352,16 @@ auto Sender::serve() -> Look {
   const bool wakes = std::ranges::all_of(
       paths_, [](const auto& path) { return path->outstanding == 0 || path->wakes(); });
   return wakes ? Look::kLater : Look::kSoon;
+}
+
+// A request may have begun to wait since the last look, and have found the sender pending.
+auto Sender::leave_to_polls() -> Look {
+  // SYNC(pending): what was stored before each look_after() that found it set is visible after an
+  // exchange. A store would let the look at the requests pass it.
+  pending_.exchange(false);
+  if (!queue_.waiting()) return Look::kNever;
+  pending_.store(true);
+  return Look::kSoon;
 }
 
 // Since the last call.

@@ -235,6 +235,7 @@ class Sender {
   RemoteQueue* target_of(const urma_jfs_wr_t& wr) const URMA_REQUIRES(lock());
   TargetPath* path_to_member(RemoteQueue* group, uint32_t hint) URMA_REQUIRES(lock());
   void make_room(const RemoteQueue* group) URMA_REQUIRES(lock());
+  Look leave_to_polls();
   bool has_moved() URMA_REQUIRES(lock());
   TargetPath* add_path(RemoteQueue* target, uint32_t hint) URMA_REQUIRES(lock());
   // The short way stays shut until a request has gone the long one.
