@@ -38,10 +38,13 @@ bool WirePath::advance_way() {
 void WirePath::flush() {
   reap();
   // Requests that wait for a peer that has gone end like those in flight.
-  lost_ |= way_ != nullptr && way_->lost();
-  const urma_cr_status_t status = lost_ ? outcome(URMA_CR_ACK_TIMEOUT_ERR) : URMA_CR_WR_FLUSH_ERR;
+  if (way_ != nullptr && way_->lost()) note_waiting();
   if (!idle() && way_ != nullptr) way_->let_go();
-  while (!idle()) sender()->queue().complete(take_next(), status);
+  SendQueue& queue = sender()->queue();
+  while (!idle()) {
+    const bool lost = queue.posted_before(first()) < lost_until_;
+    queue.complete(take_next(), lost ? outcome(URMA_CR_ACK_TIMEOUT_ERR) : URMA_CR_WR_FLUSH_ERR);
+  }
   if (way_ == nullptr) return;
   flushing_ = true;
   if (!std::exchange(closing_, true)) way_->close();
@@ -58,18 +61,27 @@ void WirePath::reap() {
   WireReport report;
   while (way_->reap(&report)) take_report(report);
   if (!way_->ended()) return;
-  lost_ = way_->lost();
+  const bool lost = way_->lost();
+  lost_until_ = 0;
+  if (lost) note_waiting();
   // What nobody has tried to send may find its target again.
-  if (lost_ && (message_lost_ || half_->has_alternative)) note_loss();
+  if (lost && (message_lost_ || half_->has_alternative)) note_loss();
   way_.reset();
   closing_ = flushing_ = message_lost_ = false;
 }
 
-// Whatever waits for the target ends with it, not each after a search of its own. A request that is
-// just being posted has not waited.
+// A request that is just being posted has not waited.
+uint64_t WirePath::waited() const { return sender()->queue().posted() - (half_->posting ? 1 : 0); }
+
+// What was posted after a flush has not waited for the way that ends with it.
+void WirePath::note_waiting() {
+  if (!flushing_) lost_until_ = waited();
+}
+
+// Whatever waits for the target ends with it, not each after a search of its own.
 void WirePath::note_loss() {
   if (half_->has_alternative) return give_up_target();
-  lose_target(sender()->queue().posted() - (half_->posting ? 1 : 0));
+  lose_target(waited());
 }
 
 void WirePath::take_report(const WireReport& report) {
@@ -225,7 +237,7 @@ RequestPath::Step WirePath::open(urma_cr_status_t* status) {
   const std::optional<Answer> answer = way().opened(&members);
   if (!answer.has_value()) return Step::kWait;
   if (*answer == Answer::kAccepted) {
-    lost_ = false;
+    lost_until_ = 0;
     if (std::exchange(opened_, true)) return Step::kInFlight;
     // Only once: a later number may be smaller than others have learned. Relaxed: a number.
     target()->members.store(std::min<uint32_t>(members, URMA_MAX_JETTY_IN_JETTY_GRP),

@@ -78,6 +78,8 @@ class WirePath : public RequestPath {
   void note_refusal() {
     if (half_->has_alternative) give_up();
   }
+  uint64_t waited() const;
+  void note_waiting();
   void note_loss();
   Wire& wire() const { return half_->engine->wire(); }
 
@@ -89,8 +91,9 @@ class WirePath : public RequestPath {
   bool opened_ = false;        // its owner has accepted the way
   bool closing_ = false;       // the way ends once everything that it was given is reported
   bool flushing_ = false;      // because of flush()
-  bool lost_ = false;          // the target did not answer when it was last asked
   bool message_lost_ = false;  // one that this way was given has had no answer
+  // The target did not answer when these first requests of the queue last waited for it.
+  uint64_t lost_until_ = 0;
 };
 
 // Of a sender over a wire alone.

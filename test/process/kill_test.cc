@@ -200,6 +200,45 @@ class Survivor {
   urma_target_seg_t* remote_ = nullptr;
 };
 
+using DeadPeerTest = ProcessTest;
+
+urma_status_t enter(urma_jetty_t* jetty, urma_jetty_state_t state) {
+  urma_jetty_attr_t attr = {JETTY_STATE, 0, state};
+  return urma_modify_jetty(jetty, &attr);
+}
+
+// Nobody has tried to send it.
+TEST_F(DeadPeerTest, WhatASuspendedQueueIsGivenAfterwardsIsFlushed) {
+  Child victim("victim", [](Channel& channel) {
+    Endpoint endpoint;
+    std::vector<char> memory(kSize);
+    endpoint.post_receive(endpoint.add(memory.data(), kSize), memory.data(), kSize);
+    channel.send(endpoint.queue_id());
+    channel.receive<char>();
+  });
+  Child survivor("survivor", [](Channel& channel) {
+    Party party;
+    Endpoint& endpoint = party.endpoint;
+    urma_target_jetty_t* queue = endpoint.import(channel.receive<QueueId>());
+    for (int i = 0; i < 2; ++i) party.send(queue, 64);
+    wait_for_success(endpoint.send_jfc, 0);
+    channel.sync();
+    wait_for_status(endpoint.send_jfc, URMA_CR_ACK_TIMEOUT_ERR);
+    EXPECT_EQ(enter(endpoint.jetty, URMA_JETTY_STATE_SUSPENDED), URMA_SUCCESS);
+    wait_for_status(endpoint.send_jfc, URMA_CR_WR_SUSPEND_DONE);
+    party.send(queue, 64);
+    EXPECT_EQ(enter(endpoint.jetty, URMA_JETTY_STATE_ERROR), URMA_SUCCESS);
+    wait_for_status(endpoint.send_jfc, URMA_CR_WR_FLUSH_ERR);
+    wait_for_status(endpoint.send_jfc, URMA_CR_WR_FLUSH_ERR_DONE);
+    endpoint.unimport(queue);
+  });
+  survivor.channel().send(victim.channel().receive<QueueId>());
+  // The second message is in flight: it has no receive.
+  survivor.channel().sync();
+  victim.kill();
+  survivor.expect_success();
+}
+
 class KillTest : public ProcessTest, public ::testing::WithParamInterface<Traffic> {
  protected:
   KillTest() { wait_long_for_answers(); }
