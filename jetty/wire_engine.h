@@ -110,7 +110,7 @@ struct WireHalf {
   WireEngine* const engine;
   // Whether another way than this wire may lead to a target that does not answer.
   const bool has_alternative;
-  // Requests that are posted together leave together.
+  // A request that is just being posted goes on: it leaves together with those posted with it.
   bool posting = false;
   ImplicitImports<WireSegment> implicit_imports;
 };

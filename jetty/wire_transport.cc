@@ -26,7 +26,6 @@ bool WireSender::has_path(const TargetPath* path) const {
 // Requests to one target leave together.
 urma_status_t WireSender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
   OwnerScope scope(lock());
-  half_.posting = true;
   TargetPath* last = nullptr;
   urma_status_t status = URMA_SUCCESS;
   for (; wr != nullptr && status == URMA_SUCCESS; wr = wr->next) {
@@ -35,8 +34,12 @@ urma_status_t WireSender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexce
     // A path without requests may have made room for another.
     if (last != path && !has_path(last)) last = nullptr;
     if (last != nullptr && path != last) static_cast<WirePath*>(last)->push();
-    if (path != nullptr) last = path;
-    if (path != nullptr) go_on(path);
+    if (path != nullptr) {
+      last = path;
+      half_.posting = true;
+      go_on(path);
+      half_.posting = false;
+    }
     if (status == URMA_SUCCESS) {
       queue().count_post();
     } else {
@@ -45,7 +48,6 @@ urma_status_t WireSender::post(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexce
     }
   }
   if (last != nullptr) static_cast<WirePath*>(last)->push();
-  half_.posting = false;
   return status;
 }
 

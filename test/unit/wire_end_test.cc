@@ -11,14 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "jetty/context.h"
 #include "jetty/iovecs.h"
-#include "jetty/ops.h"
 #include "jetty/queues.h"
-#include "jetty/wire_transport.h"
 #include "test/process/configs.h"
-#include "test/unit/shm_harness.h"
-#include "urma/providers/shm/device.h"
+#include "test/unit/wire_host.h"
 
 namespace urma {
 namespace {
@@ -104,39 +100,6 @@ class EmptyWay final : public WireIncoming {
   }
   void copy_held(uint32_t /*offset*/, void* /*to*/, uint32_t /*bytes*/) const override {}
   void answer(uint8_t /*status*/) override {}
-};
-
-// The device of a test, over a wire.
-class WireHost {
- public:
-  explicit WireHost(WatchfulWire* wire) : engine_(table(&host_), wire, 1 << 20) {
-    engine_.add_post_ops(&ops);
-    context_.emplace(&engine_, shm::device_attr(1), &device_, 0);
-    context_->ops = &ops;
-  }
-  ~WireHost() {
-    context_.reset();
-    engine_.stop();
-  }
-
-  Context& context() { return *context_; }
-
-  urma_ops_t ops = make_ops("test");
-
- private:
-  static urma_host table(shm::Host* host) {
-    static Runtime* current;
-    current = &host->runtime();
-    urma_host table = *urma::host();
-    table.service = &host->service();
-    table.runtime = []() -> Runtime* { return current; };
-    return table;
-  }
-
-  shm::Host host_;
-  WireTransport engine_;
-  urma_device_t device_ = {};
-  std::optional<Context> context_;
 };
 
 // Polls of queues with other ways too make a system call only now and then.

@@ -50,16 +50,16 @@ void Sender::go_on_posted(TargetPath* path) {
   if (is_far(*path)) {
     if (path != last_far_) push_last();
     last_far_ = path;
-    half_.posting = true;
     end_later();
   }
+  half_.posting = is_far(*path);
   go_on(path);
+  half_.posting = false;
 }
 
 void Sender::end_post() {
   push_last();
   last_far_ = nullptr;
-  half_.posting = false;
 }
 
 void Sender::push_last() {
