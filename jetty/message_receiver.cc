@@ -199,8 +199,13 @@ urma_cr_status_t MessageReceiver::remote_status(urma_cr_status_t local) {
 }
 
 void MessageReceiver::log_failure(const IncomingWay& way, const Message& message,
-                                  ReceiveEntry* entry, urma_cr_status_t status) const {
+                                  ReceiveEntry* entry, urma_cr_status_t status) const noexcept {
   if (!failures_are_read()) return;
+  guarded(URMA_LOG_SITE, [&] { write_failure(way, message, entry, status); });
+}
+
+void MessageReceiver::write_failure(const IncomingWay& way, const Message& message,
+                                    ReceiveEntry* entry, urma_cr_status_t status) const {
   if (status == URMA_CR_LOC_LEN_ERR) {
     URMA_LOG_FAILED(
         "queue {:#x}: a receive of {} bytes, user_ctx {:#x}, is too short for the {} bytes of id "

@@ -94,8 +94,9 @@ class MessageReceiver : public Receiver {
   // Whether an RC message comes from the bound peer. If not, *refusal is how it ends, or
   // URMA_CR_SUCCESS while it may wait for a bind.
   static bool from_peer(IncomingWay* way, urma_cr_status_t* refusal);
+  // Does not throw: the record of the receive is made.
   [[gnu::cold]] void log_failure(const IncomingWay& way, const Message& message,
-                                 ReceiveEntry* entry, urma_cr_status_t status) const
+                                 ReceiveEntry* entry, urma_cr_status_t status) const noexcept
       URMA_REQUIRES(lock_);
   [[gnu::always_inline]] static void fill_record(const IncomingWay& way, const Message& message,
                                                  const ReceiveEntry& entry, urma_cr_status_t status,
@@ -115,6 +116,8 @@ class MessageReceiver : public Receiver {
       URMA_RELEASE(lock_);
   [[gnu::noinline]] urma_status_t wake_one() noexcept;
   void serve_starved() URMA_REQUIRES(lock_);
+  void write_failure(const IncomingWay& way, const Message& message, ReceiveEntry* entry,
+                     urma_cr_status_t status) const;
   // Nanoseconds that a message waits for a receive at this JFR, by the sender's retry count.
   uint64_t rnr_limit_ns(uint32_t rnr_retry) const;
 };

@@ -4,9 +4,17 @@
 #include <cstring>
 
 #include "jetty/transport.h"
+#include "urma/base/guard.h"
 #include "urma/base/log.h"
 
 namespace urma {
+namespace {
+
+void log_exception(uint32_t queue, const std::exception& error) {
+  URMA_LOG_LIMITED(ERR, "a request of queue {:#x} fails: {}", queue, error.what());
+}
+
+}  // namespace
 
 bool suffices(const SegmentGrant& grant, const RemoteAccess& access) {
   return grant.allows(access.rights) && grant.covers(access.addr, access.bytes);
@@ -65,7 +73,7 @@ RequestPath::Step RequestPath::execute_guarded(SendEntry* entry, uint64_t* budge
     if (step != Step::kWait && *status == URMA_CR_SUCCESS) executed(*entry);
     return step;
   } catch (const std::exception& error) {
-    URMA_LOG_LIMITED(ERR, "a request of queue {:#x} fails: {}", sender_->id().id, error.what());
+    guarded(URMA_LOG_SITE, [&] { log_exception(sender_->id().id, error); });
     *status = URMA_CR_LOC_OPERATION_ERR;
     return Step::kDone;
   }
@@ -125,7 +133,7 @@ bool RequestPath::local_memory_stands(SendEntry* entry, urma_cr_status_t* status
   const SegmentTable& segments = sender_->transport().segments();
   for (const LocalPiece& piece : SendQueue::pieces(entry)) {
     if (piece.len == 0 || (piece.valid && segments.alive(piece.ref))) continue;
-    because("{}", why_piece_fails(segments, piece));
+    guarded(URMA_LOG_SITE, [&] { because("{}", why_piece_fails(segments, piece)); });
     *status = URMA_CR_LOC_ACCESS_ERR;
     return false;
   }

@@ -94,7 +94,8 @@ void SendQueue::log_failure(SendEntry* entry, urma_cr_status_t status) const {
 }
 
 void SendQueue::fail(SendEntry* entry, urma_cr_status_t status) {
-  log_failure(entry, status);
+  // Without memory there is no line, but the request ends.
+  guarded(URMA_LOG_SITE, [&] { log_failure(entry, status); });
   entry->path->why.clear();
   entry->bytes = 0;
   counters_.failed(status);

@@ -19,6 +19,7 @@
 #include "jetty/owner_lock.h"
 #include "jetty/work_request.h"
 #include "segment/lazy_array.h"
+#include "urma/base/guard.h"
 #include "urma_types.h"
 
 namespace urma {
@@ -101,8 +102,10 @@ class SendPath {
   virtual bool take_ended(uint32_t /*place*/) { return false; }
   // Keeps what the request that is about to fail has met, for its line in the log.
   template <typename... Args>
-  [[gnu::cold, gnu::noinline]] void because(fmt::string_view text, const Args&... args) {
-    if (failures_are_read()) why = format_args(text, fmt::make_format_args(args...));
+  [[gnu::cold, gnu::noinline]] void because(fmt::string_view text, const Args&... args) noexcept {
+    if (!failures_are_read()) return;
+    // Without memory the line lacks it.
+    guarded(URMA_LOG_SITE, [&] { why = format_args(text, fmt::make_format_args(args...)); });
   }
 
   bool more = false;            // the last advance() did not wait, but had done enough at once

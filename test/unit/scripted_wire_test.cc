@@ -256,5 +256,28 @@ TEST_F(ScriptedWireTest, APostPushesWhatItHasSentOnAnyWay) {
   }
 }
 
+// Two messages are in flight, and two wait for room, when the target is lost. None of the log's
+// lines can be written.
+TEST_F(ScriptedWireTest, RequestsOfALostTargetEndWithoutMemory) {
+  core::log_sink().set_callback([](int /*level*/, char* /*line*/) {}, nullptr);
+  urma_jfs_t* const jfs = make_jfs(4);
+  Script& script = wire.scripts[kOne];
+  urma_target_jetty_t* const target = import(kOne);
+  {
+    const shm::Pause no_ticks(host.host());
+    script.answer = Answer::kAccepted;
+    script.room = 2;
+    EXPECT_EQ(send(jfs, target, 4), URMA_SUCCESS);
+    EXPECT_EQ(script.sent.size(), 2U);
+    script.report(URMA_CR_REM_OPERATION_ERR);
+    script.report(URMA_CR_ACK_TIMEOUT_ERR);
+    script.lost = true;
+    EXPECT_EQ(poll_without_memory(), 4);
+  }
+  EXPECT_EQ(poll(), 0);
+  EXPECT_EQ(ops.delete_jfs(jfs), URMA_SUCCESS);
+  core::log_sink().clear_callback();
+}
+
 }  // namespace
 }  // namespace urma
