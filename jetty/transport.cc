@@ -217,7 +217,9 @@ void Transport::serve_senders_round() {
   bool more = false;
   {
     const MutexLock lock(senders_mutex_);
-    for (Sender* sender : senders_) more |= sender->serve_armed();
+    for (Sender* sender : senders_) {
+      guarded(URMA_LOG_SITE, [&] { more |= sender->serve_armed(); });
+    }
   }
   if (more) serve_senders();
 }
@@ -299,7 +301,12 @@ void Transport::tick() {
   auto next = Sender::Look::kNever;
   {
     const MutexLock lock(senders_mutex_);
-    for (Sender* sender : senders_) next = std::max(next, sender->serve());
+    for (Sender* sender : senders_) {
+      // Out of memory: a moment later there may be some.
+      auto look = Sender::Look::kSoon;
+      guarded(URMA_LOG_SITE, [&] { look = sender->serve(); });
+      next = std::max(next, look);
+    }
   }
   if (next == Sender::Look::kNever) return;
   // Before others see that a tick is due: they may ask for an earlier one.

@@ -279,5 +279,16 @@ TEST_F(ScriptedWireTest, RequestsOfALostTargetEndWithoutMemory) {
   core::log_sink().clear_callback();
 }
 
+TEST_F(ScriptedWireTest, TicksGoOnAfterOneWithoutMemory) {
+  urma_jfs_t* const jfs = make_jfs(4);
+  Script& script = wire.scripts[kOne];
+  EXPECT_EQ(send(jfs, import(kOne), 1), URMA_SUCCESS);
+  script.failures = 1;
+  EXPECT_TRUE(shm::eventually([&] { return script.failures == 0; }));
+  const int looks = script.looks;
+  EXPECT_TRUE(shm::eventually([&] { return script.looks > looks + 4; }));
+  EXPECT_EQ(ops.delete_jfs(jfs), URMA_SUCCESS);
+}
+
 }  // namespace
 }  // namespace urma
