@@ -132,13 +132,10 @@ void CompletionQueue::give_way() {
   }
 }
 
-// `got` records are there already. The analysis does not know that the lambda runs here.
-int CompletionQueue::poll_rest_guarded(int got, int count,
-                                       urma_cr_t* cr) noexcept URMA_NO_THREAD_SAFETY_ANALYSIS {
-  const int more = guarded_count(URMA_LOG_SITE, [&]() URMA_NO_THREAD_SAFETY_ANALYSIS {
-    return collect(count - got, cr + got);
-  });
-  return finish_usual_poll(got + std::max(more, 0), cr);
+// `got` records are there already.
+int CompletionQueue::poll_rest_guarded(int got, int count, urma_cr_t* cr) noexcept {
+  const int more = collect(count - got, cr + got);
+  return finish_usual_poll(got + more, cr);
 }
 
 int CompletionQueue::finish_poll(int got, const urma_cr_t* cr) noexcept {
@@ -159,7 +156,7 @@ void CompletionQueue::report(urma_ext_queue_t* queue) const {
 }
 
 // After a poll that one side filled alone, the next begins with the other side.
-inline int CompletionQueue::collect(int count, urma_cr_t* cr) {
+inline int CompletionQueue::collect(int count, urma_cr_t* cr) noexcept {
   int got = 0;
   if (ring_first_) [[unlikely]] {
     ring_first_ = false;
@@ -174,8 +171,16 @@ inline int CompletionQueue::collect(int count, urma_cr_t* cr) {
   return ring_first_ ? got : got + ring_->pop(count - got, cr + got);
 }
 
+// What one source throws loses no record of another.
+inline int CompletionQueue::collect_from(const Attached& attached, int count,
+                                         urma_cr_t* cr) noexcept {
+  int records = 0;
+  guarded(URMA_LOG_SITE, [&] { records = attached.source->collect(this, count, cr); });
+  return records;
+}
+
 // A source that waits for something is looked at each time: it may be waiting for a poll.
-int CompletionQueue::collect_from_many(int count, urma_cr_t* cr) {
+int CompletionQueue::collect_from_many(int count, urma_cr_t* cr) noexcept {
   const auto is_empty = [](const Attached& attached) { return attached.is_empty(); };
   if (turns_.all_rest(sources_, is_empty)) return 0;
   int got = 0;
@@ -183,7 +188,7 @@ int CompletionQueue::collect_from_many(int count, urma_cr_t* cr) {
       sources_, [](Attached& attached) -> uint32_t& { return attached.silence; },
       [&](const Attached& attached) {
         if (attached.is_empty()) return false;
-        const int records = attached.source->collect(this, count - got, cr + got);
+        const int records = collect_from(attached, count - got, cr + got);
         got += records;
         return records != 0 || attached.source->outstanding();
       },
@@ -192,12 +197,12 @@ int CompletionQueue::collect_from_many(int count, urma_cr_t* cr) {
 }
 
 // A program that waits for events polls seldom, and expects to find what an event has announced.
-int CompletionQueue::collect_from_any(int count, urma_cr_t* cr) {
+int CompletionQueue::collect_from_any(int count, urma_cr_t* cr) noexcept {
   const int got = collect_from_many(count, cr);
   return got != 0 || channel_ == nullptr ? got : collect_from_each(count, cr);
 }
 
-inline int CompletionQueue::collect_from_each(int count, urma_cr_t* cr) {
+inline int CompletionQueue::collect_from_each(int count, urma_cr_t* cr) noexcept {
   if (sources_.empty()) return 0;
   const Attached* const begin = sources_.data();
   const Attached* const end = begin + sources_.size();
@@ -206,7 +211,7 @@ inline int CompletionQueue::collect_from_each(int count, urma_cr_t* cr) {
   int got = 0;
   do {
     if (!next->is_empty()) {
-      got += next->source->collect(this, count - got, cr + got);
+      got += collect_from(*next, count - got, cr + got);
       if (got == count) {
         // A source that fills every poll must not starve the next ones.
         first_ = first + 1 == end ? 0 : first_ + 1;

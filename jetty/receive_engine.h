@@ -268,12 +268,22 @@ class ReceiveEngine : public Base {
     if (!busy()) return 0;
     OwnerScope scope(lock_);
     int got = 0;
-    if (Way::kIsNear && take_whole(poller, count, cr, &got)) return got;
-    Poll poll = {poller, cr + got, count - got};
-    progress(&poll);
+    bool all = Way::kIsNear;
+    // What has been taken is returned also if the rest throws, as in all polls below.
+    if (Way::kIsNear) {
+      guarded(URMA_LOG_SITE,
+              [&]() URMA_NO_THREAD_SAFETY_ANALYSIS { all = take_whole(poller, count, cr, &got); });
+    }
+    return all ? got : got + take_turns(poller, count - got, cr + got);
+  }
+  // Takes what has arrived in turns; the number of records.
+  [[gnu::always_inline]] int take_turns(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept
+      URMA_REQUIRES(poller->poll_lock()) URMA_REQUIRES(lock_) {
+    Poll poll = {poller, cr, count};
+    guarded(URMA_LOG_SITE, [&]() URMA_NO_THREAD_SAFETY_ANALYSIS { progress(&poll); });
     if (holding_ != nullptr && poller->armed()) [[unlikely]]
       poller->leave_unfinished();
-    return got + poll.got;
+    return poll.got;
   }
   int collect_both(CompletionQueue* poller, int count, urma_cr_t* cr)
       URMA_REQUIRES(poller->poll_lock()) {
@@ -394,12 +404,8 @@ class ReceiveEngine : public Base {
   [[gnu::noinline]] int poll_rest(CompletionQueue* poller, int got, int count,
                                   urma_cr_t* cr) noexcept
       URMA_RELEASE(lock_) URMA_NO_THREAD_SAFETY_ANALYSIS {
-    Poll poll = {poller, cr + got, count - got};
-    guarded(URMA_LOG_SITE, [&]() URMA_NO_THREAD_SAFETY_ANALYSIS { progress(&poll); });
-    if (holding_ != nullptr && poller->armed()) [[unlikely]]
-      poller->leave_unfinished();
+    got += take_turns(poller, count - got, cr + got);
     lock_.leave();
-    got += poll.got;
     if (got != count && !poller->ring().empty()) [[unlikely]]
       return poller->poll_rest_guarded(got, count, cr);
     return poller->finish_poll(got, cr);

@@ -290,5 +290,30 @@ TEST_F(ScriptedWireTest, TicksGoOnAfterOneWithoutMemory) {
   EXPECT_EQ(ops.delete_jfs(jfs), URMA_SUCCESS);
 }
 
+TEST_F(ScriptedWireTest, APollKeepsTheRecordsOfOneSourceIfAnotherFails) {
+  auto* const queue = static_cast<CompletionQueue*>(jfc);
+  OneRecord before(/*fails=*/false), failing(/*fails=*/true), after(/*fails=*/false);
+  const Attachment attachments[] = {{queue, &before}, {queue, &failing}, {queue, &after}};
+  EXPECT_EQ(poll(), 2);
+}
+
+// A poll may begin with any of the two ways.
+TEST_F(ScriptedWireTest, APollKeepsTheRecordsOfOneWayIfAnotherFails) {
+  urma_jfr_t* const jfr = make_jfr();
+  const auto one = add_way(jfr, /*messages=*/1);
+  const auto other = add_way(jfr, /*messages=*/0);
+  other->fails = true;
+  int got = 0;
+  {
+    const shm::Pause no_ticks(host.host());
+    post_receives(jfr, 2);
+    for (int i = 0; i < 4; ++i) got += poll();
+    other->fails = false;
+  }
+  EXPECT_EQ(got, 1);
+  EXPECT_EQ(one->answers, 1);
+  EXPECT_EQ(ops.delete_jfr(jfr), URMA_SUCCESS);
+}
+
 }  // namespace
 }  // namespace urma
