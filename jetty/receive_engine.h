@@ -435,11 +435,12 @@ class ReceiveEngine : public Base {
     }
   }
   bool below_limit() const URMA_REQUIRES(lock_) { return posted_.size() < this->limit_; }
-  // A receive was taken.
-  [[gnu::always_inline]] void tell_of_one(CompletionQueue* poller, bool solicited)
+  // A receive was taken. Its event comes first: there may be no memory for that of a limit, which
+  // the next receive makes up for.
+  [[gnu::always_inline]] void tell_of_one(CompletionQueue* jfc, bool solicited)
       URMA_REQUIRES(lock_) {
+    jfc->completed(1, solicited);
     this->watch_limit(posted_.size());
-    poller->completed(1, solicited);
   }
   // One plain message that goes to one place; tell_of_one() follows. False: nothing was done.
   [[gnu::always_inline]] bool take_one(Way* way, CompletionQueue* poller, urma_cr_t* cr,
@@ -670,9 +671,10 @@ void ReceiveEngine<Derived, Way, Base>::finish(Way* way, const Message& message,
                                                urma_cr_status_t local, uint8_t remote) {
   posted_.pop();
   counters_.ended(local, message.length);
-  this->watch_limit(posted_.size());
-  way->jfc->completed(1, is_solicited(message, local));
+  const bool solicited = is_solicited(message, local);
+  // First, so that it is not received once more if the rest throws.
   way->consume(message, remote);
+  tell_of_one(way->jfc, solicited);
 }
 
 }  // namespace urma

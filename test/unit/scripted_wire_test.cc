@@ -315,5 +315,31 @@ TEST_F(ScriptedWireTest, APollKeepsTheRecordsOfOneWayIfAnotherFails) {
   EXPECT_EQ(ops.delete_jfr(jfr), URMA_SUCCESS);
 }
 
+// The event of the limit follows with the next message.
+TEST_F(ScriptedWireTest, AMessageIsReceivedOnceIfTheEventOfALimitFindsNoMemory) {
+  urma_jfr_t* const jfr = make_jfr();
+  const auto way = add_way(jfr, /*messages=*/0);
+  ASSERT_EQ(::fcntl(context.async_fd, F_SETFL, O_NONBLOCK), 0);
+  urma_async_event_t event = {};
+  {
+    const shm::Pause no_ticks(host.host());
+    post_receives(jfr, 3);
+    urma_jfr_attr_t attr = {JFR_RX_THRESHOLD, 3, URMA_JFR_STATE_READY};
+    EXPECT_EQ(ops.modify_jfr(jfr, &attr), URMA_SUCCESS);
+    way->messages = 1;
+    EXPECT_EQ(poll_without_memory(), 1);
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(poll(), 0);
+    EXPECT_EQ(way->answers, 1);
+    EXPECT_EQ(ops.get_async_event(&context, &event), URMA_FAIL);
+    way->messages = 1;
+    EXPECT_EQ(poll(), 1);
+    EXPECT_EQ(way->answers, 2);
+    EXPECT_EQ(ops.get_async_event(&context, &event), URMA_SUCCESS);
+    EXPECT_EQ(event.event_type, URMA_EVENT_JFR_LIMIT);
+  }
+  ops.ack_async_event(&event);
+  EXPECT_EQ(ops.delete_jfr(jfr), URMA_SUCCESS);
+}
+
 }  // namespace
 }  // namespace urma
