@@ -36,9 +36,9 @@ Jetty::Jetty(Context* ctx, const urma_jetty_cfg_t& cfg)
   jetty_cfg = cfg;
 }
 
-Jetty::~Jetty() { forget_peer(); }
+Jetty::~Jetty() { unwatch_peers(); }
 
-void Jetty::forget_peer() {
+void Jetty::unwatch_peers() {
   if (ever_bound_) context_->transport().unwatch_peer(&watcher_);
 }
 
@@ -98,7 +98,7 @@ urma_status_t Jetty::deactivate() {
   }
   const bool non_blocking = jetty_cfg.flag.bs.non_blocking != 0;
   if (!may_end(&subject_, "jetty", jetty_id.id, non_blocking)) return URMA_EAGAIN;
-  forget_peer();
+  unwatch_peers();
   live_ = nullptr;
   body_->sender->finish();
   body_.reset();
@@ -192,15 +192,29 @@ urma_status_t Jetty::bind(RemoteQueue* target, const std::shared_ptr<Results>& r
     return URMA_EINVAL;
   }
   bound_ = target;
-  if (anew != nullptr) *anew = true;
   // A background import may end by itself while the jetty is bound.
   target->add_ref();
   target->tp.tpn = target->channel.number();
-  sender().bind(target);
-  receiver().set_bond(&body_->bond, target->id);
   ever_bound_ = true;
-  watch_peer();
+  try {
+    sender().bind(target);
+    receiver().set_bond(&body_->bond, target->id);
+    watch_peer();
+  } catch (...) {
+    guarded(URMA_LOG_SITE, [this] { receiver().set_bond(&body_->bond, std::nullopt); });
+    guarded(URMA_LOG_SITE, [this] { sender().unbind(); });
+    forget_peer();
+    throw;
+  }
+  if (anew != nullptr) *anew = true;
   return URMA_SUCCESS;
+}
+
+void Jetty::forget_peer() noexcept {
+  bound_->tp.tpn = UINT32_MAX;
+  bound_->bound.store(nullptr);
+  std::exchange(bound_, nullptr)->drop_ref();
+  told_.clear();
 }
 
 void Jetty::connect_ahead() noexcept {
@@ -238,10 +252,7 @@ urma_status_t Jetty::disconnect() {
     receiver().set_bond(&body_->bond, std::nullopt);
     sender().unbind();
     target = bound_->serial;
-    bound_->tp.tpn = UINT32_MAX;
-    bound_->bound.store(nullptr);
-    std::exchange(bound_, nullptr)->drop_ref();
-    told_.clear();
+    forget_peer();
   }
   context_->transport().unwatch_peer(&watcher_, target);
   return URMA_SUCCESS;

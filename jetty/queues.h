@@ -302,8 +302,9 @@ class Jetty : public urma_jetty_t {
 
   void set_state(urma_jetty_state_t state) URMA_REQUIRES(mutex_);
   bool check_limit(const urma_jetty_attr_t& attr);
+  void forget_peer() noexcept URMA_REQUIRES(mutex_);
   void watch_peer() URMA_REQUIRES(mutex_);
-  void forget_peer();
+  void unwatch_peers();
   // The process of the bound peer is gone: to ERROR, with an event. Service thread.
   void peer_gone(uint64_t target);
 

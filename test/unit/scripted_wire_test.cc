@@ -341,5 +341,23 @@ TEST_F(ScriptedWireTest, AMessageIsReceivedOnceIfTheEventOfALimitFindsNoMemory) 
   EXPECT_EQ(ops.delete_jfr(jfr), URMA_SUCCESS);
 }
 
+TEST_F(ScriptedWireTest, ABindThatFailsLeavesBothSidesFree) {
+  urma_jfr_t* const jfr = make_jfr(URMA_TM_RC);
+  urma_jetty_cfg_t cfg = urma_test::jetty_config(jfr, urma_test::jfs_config(jfc, 8, URMA_TM_RC));
+  urma_jetty_t* const jetty = ops.create_jetty(&context, &cfg);
+  urma_jetty_t* const other = ops.create_jetty(&context, &cfg);
+  urma_rjetty_t remote = urma_test::remote_jetty(remote_id(), URMA_TM_RC);
+  urma_token_t token = {};
+  urma_target_jetty_t* const target = ops.import_jetty(&context, &remote, &token);
+  ScarceService::fail_next_post();
+  EXPECT_EQ(ops.bind_jetty(jetty, target), URMA_ENOMEM);
+  EXPECT_EQ(ops.delete_jetty(jetty), URMA_SUCCESS);
+  EXPECT_EQ(ops.bind_jetty(other, target), URMA_SUCCESS);
+  EXPECT_EQ(ops.unbind_jetty(other), URMA_SUCCESS);
+  EXPECT_EQ(ops.delete_jetty(other), URMA_SUCCESS);
+  EXPECT_EQ(ops.unimport_jetty(target), URMA_SUCCESS);
+  EXPECT_EQ(ops.delete_jfr(jfr), URMA_SUCCESS);
+}
+
 }  // namespace
 }  // namespace urma
