@@ -197,6 +197,7 @@ urma_target_jetty_t* import_jetty_async(urma_notifier_t* notifier, const urma_rj
       queue.results->ask(serial, timeout_ms);
     } catch (...) {
       queue.results->drop(serial);
+      queue.end_import();
       queue.drop_ref();
       throw;
     }

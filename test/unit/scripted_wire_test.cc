@@ -359,5 +359,26 @@ TEST_F(ScriptedWireTest, ABindThatFailsLeavesBothSidesFree) {
   EXPECT_EQ(ops.delete_jfr(jfr), URMA_SUCCESS);
 }
 
+// While an import stands, another one of the same queue has its serial.
+TEST_F(ScriptedWireTest, AnImportInTheBackgroundThatFailsLeavesNothing) {
+  const urma_rjetty_t remote = urma_test::remote_jetty(remote_id());
+  urma_token_t token = {};
+  urma_notifier_t* const notifier = ops.create_notifier(&context);
+  ScarceService::fail_next_post();
+  EXPECT_EQ(ops.import_jetty_async(notifier, &remote, &token, /*user_ctx=*/1, /*timeout=*/0),
+            nullptr);
+  EXPECT_EQ(errno, ENOMEM);
+  const auto serial_of_next = [&] {
+    urma_rjetty_t described = remote;
+    urma_target_jetty_t* const target = ops.import_jetty(&context, &described, &token);
+    const uint64_t serial = static_cast<RemoteQueue*>(target)->serial;
+    EXPECT_EQ(ops.unimport_jetty(target), URMA_SUCCESS);
+    return serial;
+  };
+  const uint64_t serial = serial_of_next();
+  EXPECT_NE(serial_of_next(), serial);
+  EXPECT_EQ(ops.delete_notifier(notifier), URMA_SUCCESS);
+}
+
 }  // namespace
 }  // namespace urma
