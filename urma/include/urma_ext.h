@@ -617,8 +617,8 @@ int urma_ext_ur_fd(const urma_target_ur_t* ur);
 // Brings an import up to date: segments that have left are unimported, new ones imported, and
 // tseg_list and cnt are updated. No request may be in flight to segments that have left. Not to be
 // called by two threads at once for one import.
-// Returns URMA_SUCCESS; URMA_FAIL: the region has ended, and cnt is 0; URMA_EINVAL: `ur` is NULL, or
-// urma_uninit has ended its context.
+// Returns URMA_SUCCESS; URMA_FAIL: the region has ended, and cnt is 0; URMA_EINVAL: `ur` is NULL,
+// or urma_uninit has ended its context.
 // Specification: none, an extension.
 urma_status_t urma_ext_refresh_ur(urma_target_ur_t* ur);
 
