@@ -338,7 +338,10 @@ void RdmEndpoint::look_after_peers() {
 
 bool RdmEndpoint::watches_peers() const {
   const std::deque<Peer>& peers = peers_.all();
-  return std::any_of(peers.begin(), peers.end(), [](const Peer& peer) { return peer.awaited > 0; });
+  return std::any_of(peers.begin(), peers.end(), [](const Peer& peer) {
+    return peer.awaited > 0 ||
+           (peer.removed() && peer.queue != nullptr && peer.delayed_grants.empty());
+  });
 }
 
 bool RdmEndpoint::prepare_to_sleep() {

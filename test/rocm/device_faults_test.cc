@@ -3,6 +3,7 @@
 // The worst behaviour of a runtime, and its effect on requests. Each process is its own peer.
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/mman.h>
 
 #include <array>
 #include <cerrno>
@@ -212,16 +213,18 @@ TEST(DeviceFaults, MemoryFreedEarlyMakesRoomForOther) {
     urma_context_t* const other =
         urma_create_context(urma_get_device_by_name(const_cast<char*>("urma_rocm1")), 0);
     ASSERT_NE(other, nullptr);
+    void* const room =
+        ::mmap(nullptr, 3 * kPart, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ASSERT_NE(room, MAP_FAILED);
     const auto allocate = [&](urma_context_t* ctx, size_t offset, size_t bytes) {
-      self.fake.set("AT", static_cast<long>((1UL << 51) + offset));
-      void* const memory = urma_ext_alloc_device(ctx, URMA_EXT_POOL_COARSE, bytes);
-      self.fake.set("AT", 0);
-      return static_cast<char*>(memory);
+      self.fake.set("AT", reinterpret_cast<long>(room) + static_cast<long>(offset));
+      return static_cast<char*>(urma_ext_alloc_device(ctx, URMA_EXT_POOL_COARSE, bytes));
     };
     char* const first = allocate(self.endpoint.ctx, kPart, kPart);
     self.endpoint.add(first, kPart);
     EXPECT_EQ(urma_ext_free_device(self.endpoint.ctx, first), URMA_SUCCESS);
     char* const second = allocate(other, 0, 3 * kPart);
+    self.fake.set("AT", 0);
     urma_target_seg_t* const source = self.endpoint.add(second, 3 * kPart);
     // The fake refuses copies that name another agent than the owner.
     urma_sge_t local = piece(source, second + kPart, kPart);

@@ -26,7 +26,8 @@ extern "C" {
 // SHORT_ATTACH   1: attached memory is shorter than requested
 // FAIL_LOCK      1: no memory can be locked
 // POOL_MIB       size of each pool; 4096
-// AT             the address of memory out of the CPU's reach; 0: the kernel chooses
+// AT             the address of memory out of the CPU's reach, which the program keeps mapped, also
+//                when it is freed; 0: the kernel chooses
 // INIT_STATUS    what hsa_init returns
 __attribute__((visibility("default"))) void fake_hsa_set(const char* name, long value);
 

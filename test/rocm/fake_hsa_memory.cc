@@ -89,7 +89,7 @@ hsa_status_t unmap(void* base, hsa_amd_pointer_type_t type) {
   const Memory gone = found->second;
   state().memory.erase(found);
   ::munmap(gone.shadow, gone.bytes);
-  if (gone.shadow != base) ::munmap(base, gone.bytes);
+  if (gone.shadow != base && state().numbers["AT"] == 0) ::munmap(base, gone.bytes);
   ::close(gone.fd);
   return HSA_STATUS_SUCCESS;
 }

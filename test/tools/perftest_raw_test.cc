@@ -168,8 +168,17 @@ TEST_P(PerftestRaw, ServerReceives) {
 
 class PerftestRawBonded : public PerftestTest {
  protected:
-  PerftestRawBonded() { ::setenv("URMA_DEVICE", "bonding_dev_0", 1); }
-  ~PerftestRawBonded() override { ::unsetenv("URMA_DEVICE"); }
+  PerftestRawBonded() {
+    if (const char* const chosen = std::getenv("URMA_DEVICE")) chosen_ = chosen;
+    ::setenv("URMA_DEVICE", "bonding_dev_0", 1);
+  }
+  ~PerftestRawBonded() override {
+    ::unsetenv("URMA_DEVICE");
+    if (!chosen_.empty()) ::setenv("URMA_DEVICE", chosen_.c_str(), 1);
+  }
+
+ private:
+  std::string chosen_;  // for the tests after this one
 };
 
 // The tool reads nothing behind a descriptor of a peer that promises data for the provider there.

@@ -155,7 +155,7 @@ Row BandwidthTest::measure(uint32_t size) {
   if (receiver_ && config.mode == URMA_TM_UM && config.ends_by == EndsBy::kIterations) {
     const uint64_t expected = config.iterations * config.jettys;
     tell_losses(expected, receiver_->received());
-    row.partial = session_.watch.stopped();
+    row.partial = row.partial && session_.watch.stopped();
   }
   session_.partial |= row.partial;
   return row;

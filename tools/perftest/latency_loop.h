@@ -127,12 +127,15 @@ uint64_t LatencyLoop<Post>::ping_pong(uint64_t steps, Stamps& stamps) {
   if (receiver_ != nullptr && session_.sleeper.enabled()) {
     session_.sleeper.watch(session_.queues.arrived());
   }
+  session_.watch.heed_users(true);
   for (uint64_t i = 0; i < steps; i++) {
     if (!first && !await(i)) return i;
     if (!stamps.add(i, ticks()) || !send(i)) return i;
     // While the message is in flight.
     if (receiver_ != nullptr) receiver_->repost();
     if (under_way_ >= batch_) (void)try_completion();
+    // The peer ends this size with its last answer: so does this side.
+    if (first && i + 1 == steps) session_.watch.heed_users(false);
     if (first && !await(i)) return i;
     if (i % kLookEvery == 0 && !look(i, steps, stamps)) return i + 1;
   }
