@@ -671,10 +671,11 @@ void ReceiveEngine<Derived, Way, Base>::finish(Way* way, const Message& message,
                                                urma_cr_status_t local, uint8_t remote) {
   posted_.pop();
   counters_.ended(local, message.length);
-  const bool solicited = is_solicited(message, local);
-  // First, so that it is not received once more if the rest throws.
+  // Whatever has no memory, the message is not received once more.
+  guarded(URMA_LOG_SITE, [&]() URMA_NO_THREAD_SAFETY_ANALYSIS {
+    tell_of_one(way->jfc, is_solicited(message, local));
+  });
   way->consume(message, remote);
-  tell_of_one(way->jfc, solicited);
 }
 
 }  // namespace urma

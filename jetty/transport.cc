@@ -302,8 +302,8 @@ void Transport::tick() {
   {
     const MutexLock lock(senders_mutex_);
     for (Sender* sender : senders_) {
-      // Out of memory: a moment later there may be some.
-      auto look = Sender::Look::kSoon;
+      // Out of memory: after a while there may be some.
+      auto look = Sender::Look::kLater;
       guarded(URMA_LOG_SITE, [&] { look = sender->serve(); });
       next = std::max(next, look);
     }

@@ -875,8 +875,8 @@ urma_status_t urma_user_ctl(urma_context_t* ctx, urma_user_ctl_in_t* in, urma_us
 
 // Sends the log to `func` instead of the sink of URMA_LOG_SINK, and drops a function of
 // urma_register_loc_log_func. Each text ends with a newline. May be called before urma_init.
-// Thread-safe; the function may be called from any thread. It may make calls, except those that
-// import and unimport queues, wait for notifications or delete a notifier.
+// Thread-safe; the function may be called from any thread. It may ask for devices and groups, but
+// make no other call: the library may hold locks while it writes a line.
 // Returns URMA_SUCCESS; URMA_EINVAL: NULL.
 // Specification: Context Management.
 urma_status_t urma_register_log_func(urma_log_cb_t func);
