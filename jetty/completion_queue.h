@@ -238,12 +238,12 @@ class CompletionQueue : public urma_jfc_t {
   }
   [[gnu::noinline]] int poll_behind_guarded(int count, urma_cr_t* cr) noexcept;
   [[gnu::noinline]] int wake_one(int got);
-  int collect(int count, urma_cr_t* cr) noexcept URMA_REQUIRES(*poll_lock_);
+  int collect(int count, urma_cr_t* cr) URMA_REQUIRES(*poll_lock_);
   void give_way() URMA_REQUIRES(*poll_lock_);
-  int collect_from_any(int count, urma_cr_t* cr) noexcept URMA_REQUIRES(*poll_lock_);
-  int collect_from_each(int count, urma_cr_t* cr) noexcept URMA_REQUIRES(*poll_lock_);
-  int collect_from_many(int count, urma_cr_t* cr) noexcept URMA_REQUIRES(*poll_lock_);
-  int collect_from(const Attached& attached, int count, urma_cr_t* cr) noexcept;
+  int collect_from_any(int count, urma_cr_t* cr) URMA_REQUIRES(*poll_lock_);
+  int collect_from_each(int count, urma_cr_t* cr) URMA_REQUIRES(*poll_lock_);
+  int collect_from_many(int count, urma_cr_t* cr) URMA_REQUIRES(*poll_lock_);
+  int collect_from(const Attached& attached, int count, urma_cr_t* cr);
   void set_bell(uint32_t kind);
   void note_arming();
   void note_idle_polls();

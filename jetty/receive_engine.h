@@ -268,19 +268,24 @@ class ReceiveEngine : public Base {
     if (!busy()) return 0;
     OwnerScope scope(lock_);
     int got = 0;
-    bool all = Way::kIsNear;
-    // What has been taken is returned also if the rest throws, as in all polls below.
-    if (Way::kIsNear) {
-      guarded(URMA_LOG_SITE,
-              [&]() URMA_NO_THREAD_SAFETY_ANALYSIS { all = take_whole(poller, count, cr, &got); });
+    // What has been taken is returned also if the rest throws. No lambda, which would cost a call.
+    try {
+      if (Way::kIsNear && take_whole(poller, count, cr, &got)) return got;
+    } catch (...) {
+      status_of_current_exception(URMA_LOG_SITE);
+      return got;
     }
-    return all ? got : got + take_turns(poller, count - got, cr + got);
+    return got + take_turns(poller, count - got, cr + got);
   }
   // Takes what has arrived in turns; the number of records.
   [[gnu::always_inline]] int take_turns(CompletionQueue* poller, int count, urma_cr_t* cr) noexcept
       URMA_REQUIRES(poller->poll_lock()) URMA_REQUIRES(lock_) {
     Poll poll = {poller, cr, count};
-    guarded(URMA_LOG_SITE, [&]() URMA_NO_THREAD_SAFETY_ANALYSIS { progress(&poll); });
+    try {
+      progress(&poll);
+    } catch (...) {
+      status_of_current_exception(URMA_LOG_SITE);
+    }
     if (holding_ != nullptr && poller->armed()) [[unlikely]]
       poller->leave_unfinished();
     return poll.got;
