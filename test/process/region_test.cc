@@ -410,6 +410,7 @@ TEST_F(RegionTest, EndsWithItsProcessThoughAForkedChildLivesOn) {
 
 TEST_F(RegionTest, CannotBeRefreshedAfterUninit) {
   run_one([](Channel&) {
+    const CarelessThread careless;
     Endpoint endpoint;
     urma_ur_t ur = region();
     ASSERT_EQ(urma_create_ur(endpoint.ctx, &ur), URMA_SUCCESS);
