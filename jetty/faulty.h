@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "jetty/context.h"
 #include "jetty/faults.h"
@@ -18,6 +19,10 @@
 #include "urma_provider.h"
 
 namespace urma {
+
+// The connections of a queue that were dropped and have not ended. Its requests wait meanwhile,
+// whatever way they take: one that ends would still carry them.
+using Losing = std::shared_ptr<std::atomic<uint32_t>>;
 
 // The fault of the first request of a path, which is looked at again and again.
 class Misfortune {
@@ -42,8 +47,8 @@ template <typename Path>
 class FaultyPath final : public Path {
  public:
   template <typename Sender>
-  FaultyPath(Sender* sender, RemoteQueue* target, uint32_t hint, Faults* faults)
-      : Path(sender, target, hint), misfortune_(faults) {}
+  FaultyPath(Sender* sender, RemoteQueue* target, uint32_t hint, Faults* faults, Losing losing)
+      : Path(sender, target, hint), misfortune_(faults), losing_(std::move(losing)) {}
 
   // A delay ends by the clock.
   bool wakes() const override { return false; }
@@ -56,8 +61,7 @@ class FaultyPath final : public Path {
     Path::next_begins();
   }
   Step execute(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) override {
-    // The connection that ends would still carry it.
-    if (losing_ != nullptr && *losing_) return Step::kWait;
+    if (*losing_ != 0) return Step::kWait;
     auto* jfc = static_cast<CompletionQueue*>(this->sender()->config().jfc);
     switch (misfortune_.of(*entry, jfc, status)) {
       case Misfortune::Verdict::kExecute:
@@ -65,9 +69,7 @@ class FaultyPath final : public Path {
       case Misfortune::Verdict::kWait:
         return Step::kWait;
       case Misfortune::Verdict::kEndWithConnection:
-        losing_ = std::make_shared<std::atomic<bool>>(true);
-        this->sender()->transport().lose_connection(*this->target(),
-                                                    [losing = losing_] { losing->store(false); });
+        drop_connection();
         return Step::kDone;
       case Misfortune::Verdict::kEnd:
         break;
@@ -75,9 +77,15 @@ class FaultyPath final : public Path {
     return Step::kDone;
   }
 
+  // Once it has ended, or this fails, nobody holds the token any more.
+  void drop_connection() {
+    ++*losing_;
+    const std::shared_ptr<void> token(nullptr, [losing = losing_](void*) { --*losing; });
+    this->sender()->transport().lose_connection(*this->target(), [token] {});
+  }
+
   Misfortune misfortune_;
-  // True until the connection that was dropped has ended; no request of this path begins meanwhile.
-  std::shared_ptr<std::atomic<bool>> losing_;
+  const Losing losing_;
 };
 
 // `Own` is the provider's sender, whose paths are of type `Path`, in mode UM of type `UmPath`.
@@ -111,16 +119,17 @@ class FaultySender final : public Own {
     if constexpr (requires { typename Own::OtherPath; }) {
       using Other = typename Own::OtherPath;
       if (this->takes_other_path(*target)) {
-        return std::make_unique<FaultyPath<Other>>(this, target, hint, faults_);
+        return std::make_unique<FaultyPath<Other>>(this, target, hint, faults_, losing_);
       }
     }
     if (this->config().trans_mode == URMA_TM_UM) {
-      return std::make_unique<FaultyPath<UmPath>>(this, target, hint, faults_);
+      return std::make_unique<FaultyPath<UmPath>>(this, target, hint, faults_, losing_);
     }
-    return std::make_unique<FaultyPath<Path>>(this, target, hint, faults_);
+    return std::make_unique<FaultyPath<Path>>(this, target, hint, faults_, losing_);
   }
 
   Faults* const faults_;
+  const Losing losing_ = std::make_shared<std::atomic<uint32_t>>(0);
 };
 
 // A sender of the type `Own`, with the faults that were asked for; NULL: none.

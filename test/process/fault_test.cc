@@ -247,6 +247,13 @@ TEST_F(FaultTest, NothingFollowsADroppedRequestOfABoundJetty) {
           if (cr.status == URMA_CR_WR_FLUSH_ERR_DONE) continue;
           EXPECT_EQ(cr.user_ctx, i++);
         }
+        // Nor while the connection ends.
+        urma_cr_status_t status;
+        do {
+          party.send(8, kLast);
+          status = wait_for(party.endpoint.send_jfc).status;
+          EXPECT_NE(status, URMA_CR_SUCCESS);
+        } while (status == URMA_CR_ACK_TIMEOUT_ERR);
       },
       [](Party& party) {
         for (uint64_t i = 1; i <= kLast; ++i) party.post_receive(i);
