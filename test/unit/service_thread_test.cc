@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <functional>
@@ -80,6 +82,63 @@ TEST_F(ServiceThreadTest, ThreadIsNamedAndBlocksAllSignals) {
   sigset_t own;
   ::pthread_sigmask(SIG_BLOCK, nullptr, &own);
   EXPECT_EQ(::sigismember(&own, SIGTERM), 0);
+}
+
+// This thread, at a real-time priority on one processor, until the end.
+class RealTime {
+ public:
+  explicit RealTime(int priority)
+      : policy_(::sched_getscheduler(0)), taken_(take(SCHED_FIFO, priority)) {
+    EXPECT_EQ(::sched_getaffinity(0, sizeof(before_), &before_), 0);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(::sched_getcpu(), &one);
+    EXPECT_EQ(::sched_setaffinity(0, sizeof(one), &one), 0);
+  }
+  ~RealTime() {
+    EXPECT_EQ(::sched_setaffinity(0, sizeof(before_), &before_), 0);
+    if (taken_) take(policy_, 0);
+  }
+
+  bool taken() const { return taken_; }
+
+ private:
+  static bool take(int policy, int priority) {
+    sched_param param = {};
+    param.sched_priority = priority;
+    return ::sched_setscheduler(0, policy, &param) == 0;
+  }
+
+  const int policy_;
+  const bool taken_;
+  cpu_set_t before_;
+};
+
+TEST_F(ServiceThreadTest, RunsWhileARealTimeProgramPollsOnItsOnlyProcessor) {
+  service_.stop();
+  const RealTime real_time(10);
+  if (!real_time.taken()) GTEST_SKIP() << "real-time priorities are not allowed here";
+  service_.start();
+  std::atomic<int> priority{0};
+  service_.post([&] {
+    sched_param param = {};
+    EXPECT_EQ(::sched_getparam(0, &param), 0);
+    priority = param.sched_priority;
+  });
+  const uint64_t end_ns = monotonic_ns() + 5'000'000'000;
+  while (priority == 0 && monotonic_ns() < end_ns) {
+  }
+  EXPECT_EQ(priority, 11);
+}
+
+TEST_F(ServiceThreadTest, RunsAtTheHighestPriorityToo) {
+  service_.stop();
+  const RealTime real_time(::sched_get_priority_max(SCHED_FIFO));
+  if (!real_time.taken()) GTEST_SKIP() << "real-time priorities are not allowed here";
+  service_.start();
+  bool ran = false;
+  service_.run([&] { ran = true; });
+  EXPECT_TRUE(ran);
 }
 
 TEST_F(ServiceThreadTest, StopRunsPostedTasksAndDropsLaterOnes) {

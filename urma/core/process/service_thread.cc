@@ -2,10 +2,12 @@
 #include "urma/core/process/service_thread.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
+#include <cstring>
 #include <exception>
 #include <future>
 #include <span>
@@ -14,6 +16,7 @@
 #include "urma/base/clock.h"
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
+#include "urma/base/log.h"
 #include "urma/core/process/files.h"
 
 namespace urma::core {
@@ -43,6 +46,22 @@ constexpr size_t kSpareTasks = 32;
 template <typename Body>
 void run_guarded(const Body& body) {
   guarded(URMA_LOG_SITE, [&] { body(); });
+}
+
+// Threads of one real-time priority take no turns: a program that polls with its own on all of its
+// processors would never let ours run, and would wait for it for ever. By the thread that makes it,
+// since it may not even begin otherwise.
+void raise_above_maker(pthread_t thread) {
+  const int policy = ::sched_getscheduler(0);
+  sched_param param;
+  if ((policy != SCHED_FIFO && policy != SCHED_RR) || ::sched_getparam(0, &param) != 0) return;
+  const int inherited = param.sched_priority++;
+  const int error = ::pthread_setschedparam(thread, policy, &param);
+  if (error == 0) return;
+  URMA_LOG(WARNING,
+           "the service thread cannot rise above the real-time priority {} of the program: {}; "
+           "give the program a lower one, raise RLIMIT_RTPRIO, or leave the thread a processor",
+           inherited, std::strerror(error));
 }
 
 }  // namespace
@@ -87,6 +106,7 @@ void ServiceThread::launch() {
   } catch (const std::system_error& error) {
     fail(URMA_FAIL, "starting the service thread: {}", error.what());
   }
+  run_guarded([this] { raise_above_maker(thread_.native_handle()); });
   thread_id_.store(thread_.get_id(), std::memory_order_relaxed);
 }
 
