@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "urma/providers/tcp/address.h"
-#include "urma/providers/tcp/socket_carrier.h"
+#include "urma/providers/tcp/carrier.h"
 
 namespace urma::tcp {
 

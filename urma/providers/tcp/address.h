@@ -14,9 +14,14 @@
 #include <string>
 
 #include "urma/base/ip.h"
-#include "urma/providers/tcp/carrier.h"
 
 namespace urma::tcp {
+
+// Where a process listens. An EID is an IPv6 address, that of IPv4 as ::ffff:a.b.c.d.
+struct Address {
+  urma_eid_t eid;
+  uint16_t port;
+};
 
 inline auto bytes_of(const urma_eid_t& eid) {
   std::array<uint8_t, sizeof(urma_eid_t)> bytes;

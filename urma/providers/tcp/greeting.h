@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "urma/providers/tcp/carrier.h"
+#include "urma_types.h"
 
 namespace urma::tcp {
 

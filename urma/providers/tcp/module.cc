@@ -10,9 +10,9 @@
 #include "urma/base/host.h"
 #include "urma/base/log.h"
 #include "urma/base/provider_module.h"
+#include "urma/providers/tcp/carrier.h"
 #include "urma/providers/tcp/device.h"
 #include "urma/providers/tcp/settings.h"
-#include "urma/providers/tcp/socket_carrier.h"
 #include "urma/providers/tcp/wire.h"
 
 namespace urma::tcp {

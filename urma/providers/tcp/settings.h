@@ -9,7 +9,7 @@
 
 #include "jetty/port_names.h"
 #include "urma/base/settings.h"
-#include "urma/providers/tcp/socket_carrier.h"
+#include "urma/providers/tcp/carrier.h"
 #include "urma_types.h"
 
 namespace urma::tcp {

@@ -18,7 +18,7 @@ constexpr uint8_t kSynSent = 2;
 
 }  // namespace
 
-StreamState SocketStream::progress(std::string* why) {
+StreamState Stream::progress(std::string* why) {
   try {
     if (state_ != StreamState::kLost && !line_->progress(&why_)) lose();
     if (state_ == StreamState::kGreeting && line_->ready()) greet();
@@ -30,7 +30,7 @@ StreamState SocketStream::progress(std::string* why) {
   return state_;
 }
 
-void SocketStream::greet() {
+void Stream::greet() {
   if (!bound_) greeting_.bind(line_->binding());
   bound_ = true;
   while (state_ == StreamState::kGreeting && !greeting_.done()) {
@@ -39,12 +39,12 @@ void SocketStream::greet() {
   if (state_ != StreamState::kGreeting) return;
   state_ = StreamState::kOpen;
   const Hello& theirs = greeting_.theirs();
-  there_.port = theirs.port;
-  peer_ = {there_, theirs.process};
+  peer_.listens_at.port = theirs.port;
+  peer_.process = theirs.process;
   settle();
 }
 
-bool SocketStream::send_greeting() {
+bool Stream::send_greeting() {
   const auto bytes = greeting_.to_send();
   const iovec piece = {const_cast<uint8_t*>(bytes.data()), bytes.size()};
   const auto sent = line_->send({&piece, 1}, &why_);
@@ -53,7 +53,7 @@ bool SocketStream::send_greeting() {
   return *sent != 0;
 }
 
-bool SocketStream::receive_greeting() {
+bool Stream::receive_greeting() {
   const auto room = greeting_.to_receive();
   const iovec piece = {room.data(), room.size()};
   const auto got = line_->receive({&piece, 1}, &why_);
@@ -67,24 +67,24 @@ bool SocketStream::receive_greeting() {
   return lose();
 }
 
-size_t SocketStream::send(std::span<const iovec> pieces) {
+size_t Stream::send(std::span<const iovec> pieces) {
   if (state_ != StreamState::kOpen) return 0;
   return count_sent(line_->send(pieces, &why_));
 }
 
-size_t SocketStream::send_ahead(std::span<const iovec> pieces) {
+size_t Stream::send_ahead(std::span<const iovec> pieces) {
   if (state_ != StreamState::kOpen) return 0;
   return count_sent(line_->send_ahead(pieces, &why_));
 }
 
-size_t SocketStream::count_sent(std::optional<size_t> sent) {
+size_t Stream::count_sent(std::optional<size_t> sent) {
   if (!sent) lose();
   // Relaxed here and below: only a count.
   carried_->sent.fetch_add(sent.value_or(0), std::memory_order_relaxed);
   return sent.value_or(0);
 }
 
-size_t SocketStream::receive(std::span<const iovec> pieces) {
+size_t Stream::receive(std::span<const iovec> pieces) {
   if (state_ != StreamState::kOpen) return 0;
   const auto got = line_->receive(pieces, &why_);
   if (!got) lose();
@@ -92,7 +92,7 @@ size_t SocketStream::receive(std::span<const iovec> pieces) {
   return got.value_or(0);
 }
 
-bool SocketStream::delivers() {
+bool Stream::delivers() {
   tcp_info info = {};
   socklen_t size = sizeof(info);
   int left = 0;
@@ -103,14 +103,14 @@ bool SocketStream::delivers() {
   return std::exchange(arrived_, info.tcpi_bytes_acked) != info.tcpi_bytes_acked && left != 0;
 }
 
-bool SocketStream::met_host() const {
+bool Stream::met_host() const {
   tcp_info info = {};
   socklen_t size = sizeof(info);
   const bool known = ::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) == 0;
   return !known || info.tcpi_state != kSynSent;
 }
 
-bool SocketStream::lose() {
+bool Stream::lose() {
   const char* ended = place_ ? newcomers_->ended(*place_) : nullptr;
   if (ended != nullptr) why_ = ended;
   state_ = StreamState::kLost;
@@ -120,7 +120,7 @@ bool SocketStream::lose() {
   return false;
 }
 
-void SocketStream::settle() {
+void Stream::settle() {
   if (place_) newcomers_->leave(*place_);
   place_.reset();
 }

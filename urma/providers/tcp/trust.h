@@ -9,8 +9,8 @@
 #include <string>
 
 #include "urma/base/settings.h"
+#include "urma/providers/tcp/carrier.h"
 #include "urma/providers/tcp/greeting.h"
-#include "urma/providers/tcp/socket_carrier.h"
 #include "urma/providers/tcp/tls.h"
 
 namespace urma::tcp {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "urma/providers/tcp/socket_carrier.h"
+#include "urma/providers/tcp/carrier.h"
 
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -7,22 +7,13 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
-#include <map>
 #include <utility>
 
 #include "urma/base/error.h"
-#include "urma/base/fd.h"
 #include "urma/base/log.h"
-#include "urma/base/mutex.h"
-#include "urma/base/own_fd.h"
-#include "urma/base/random.h"
-#include "urma/providers/tcp/address.h"
 #include "urma/providers/tcp/line.h"
-#include "urma/providers/tcp/newcomers.h"
-#include "urma/providers/tcp/stream.h"
 #include "urma_ext.h"
 
 namespace urma::tcp {
@@ -82,49 +73,9 @@ bool is_of_one_connection(int error) {
   return std::ranges::find(kThose, error) != std::end(kThose);
 }
 
-class SocketCarrier final : public Carrier {
- public:
-  explicit SocketCarrier(const CarrierConfig& config);
+}  // namespace
 
-  uint16_t port() const override { return port_; }
-  const std::array<uint8_t, 16>& process() const override { return process_; }
-  bool listen_also(uint16_t port) override;
-  void stop_listening(uint16_t port) override;
-  bool listen_at(const urma_eid_t& eid) override;
-  std::unique_ptr<Stream> connect(const urma_eid_t& from, const Address& to,
-                                  std::string* why) override;
-  std::unique_ptr<Stream> accept() override;
-  uint32_t protection() const override {
-    uint32_t protection = 0;
-    if (config_.secret != nullptr) protection |= URMA_EXT_PROTECTION_SECRET;
-    if (config_.tls != nullptr) protection |= URMA_EXT_PROTECTION_TLS;
-    return protection;
-  }
-  int fd() const override { return epoll_.get(); }
-
- private:
-  void listen();
-  // 0, or the error.
-  int listen_on(uint16_t port) URMA_REQUIRES(mutex_);
-  void watch(int fd, uint32_t number);
-  // Whether fd() reports the listeners, or ignores them for a moment.
-  void look_at_listeners(bool look) URMA_REQUIRES(mutex_);
-  OwnFd next_socket();
-  void prepare(int fd) const;
-  std::unique_ptr<Stream> make_stream(OwnFd fd, Greeting::Role role, const Address& here,
-                                      const Address& there, std::string* why);
-
-  const CarrierConfig config_;
-  const std::array<uint8_t, 16> process_ = random_value<std::array<uint8_t, 16>>();
-  const std::shared_ptr<Newcomers> newcomers_;
-  const Fd epoll_;
-  Mutex mutex_;
-  std::vector<urma_eid_t> addresses_ URMA_GUARDED_BY(mutex_) = config_.addresses;
-  std::map<uint16_t, std::vector<OwnFd>> listeners_ URMA_GUARDED_BY(mutex_);  // by port
-  uint16_t port_ = 0;
-};
-
-SocketCarrier::SocketCarrier(const CarrierConfig& config)
+Carrier::Carrier(const CarrierConfig& config)
     : config_(config),
       newcomers_(std::make_shared<Newcomers>(config.timeout_ms * 1'000'000)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
@@ -133,7 +84,7 @@ SocketCarrier::SocketCarrier(const CarrierConfig& config)
   watch(newcomers_->fd(), kTimer);
 }
 
-void SocketCarrier::listen() {
+void Carrier::listen() {
   const MutexLock lock(mutex_);
   const bool any = config_.first_port == 0;
   const int tries = any ? kMostOffers : config_.last_port - config_.first_port + 1;
@@ -147,7 +98,7 @@ void SocketCarrier::listen() {
        config_.first_port, config_.last_port, std::strerror(error));
 }
 
-int SocketCarrier::listen_on(uint16_t port) {
+int Carrier::listen_on(uint16_t port) {
   std::vector<OwnFd> listeners;
   for (const urma_eid_t& eid : addresses_) {
     int error = 0;
@@ -162,17 +113,24 @@ int SocketCarrier::listen_on(uint16_t port) {
   return 0;
 }
 
-bool SocketCarrier::listen_also(uint16_t port) {
+uint32_t Carrier::protection() const {
+  uint32_t protection = 0;
+  if (config_.secret != nullptr) protection |= URMA_EXT_PROTECTION_SECRET;
+  if (config_.tls != nullptr) protection |= URMA_EXT_PROTECTION_TLS;
+  return protection;
+}
+
+bool Carrier::listen_also(uint16_t port) {
   const MutexLock lock(mutex_);
   return listeners_.contains(port) || listen_on(port) == 0;
 }
 
-void SocketCarrier::stop_listening(uint16_t port) {
+void Carrier::stop_listening(uint16_t port) {
   const MutexLock lock(mutex_);
   if (port != port_) listeners_.erase(port);
 }
 
-bool SocketCarrier::listen_at(const urma_eid_t& eid) {
+bool Carrier::listen_at(const urma_eid_t& eid) {
   const MutexLock lock(mutex_);
   std::map<uint16_t, OwnFd> more;
   addresses_.reserve(addresses_.size() + 1);
@@ -194,7 +152,7 @@ bool SocketCarrier::listen_at(const urma_eid_t& eid) {
   return true;
 }
 
-void SocketCarrier::watch(int fd, uint32_t number) {
+void Carrier::watch(int fd, uint32_t number) {
   epoll_event event = {};
   event.events = EPOLLIN;
   event.data.u32 = number;
@@ -203,7 +161,7 @@ void SocketCarrier::watch(int fd, uint32_t number) {
   }
 }
 
-void SocketCarrier::look_at_listeners(bool look) {
+void Carrier::look_at_listeners(bool look) {
   for (const auto& [port, listeners] : listeners_) {
     for (const OwnFd& fd : listeners) {
       epoll_event event = {};
@@ -214,7 +172,7 @@ void SocketCarrier::look_at_listeners(bool look) {
   }
 }
 
-std::unique_ptr<Stream> SocketCarrier::accept() {
+std::unique_ptr<Stream> Carrier::accept() {
   for (;;) {
     OwnFd fd = next_socket();
     if (!fd.valid()) return nullptr;
@@ -230,7 +188,7 @@ std::unique_ptr<Stream> SocketCarrier::accept() {
   }
 }
 
-OwnFd SocketCarrier::next_socket() {
+OwnFd Carrier::next_socket() {
   // Keeps the listeners alive meanwhile.
   const MutexLock lock(mutex_);
   for (;;) {
@@ -259,8 +217,8 @@ OwnFd SocketCarrier::next_socket() {
   }
 }
 
-std::unique_ptr<Stream> SocketCarrier::connect(const urma_eid_t& from, const Address& to,
-                                               std::string* why) {
+std::unique_ptr<Stream> Carrier::connect(const urma_eid_t& from, const Address& to,
+                                         std::string* why) {
   OwnFd fd = make_socket(to.eid);
   if (fd.valid()) {
     prepare(fd.get());
@@ -278,7 +236,7 @@ std::unique_ptr<Stream> SocketCarrier::connect(const urma_eid_t& from, const Add
 
 // A peer that vanishes is detected by its missing acknowledgements: before the time of requests is
 // over, whose own clock runs beside it.
-void SocketCarrier::prepare(int fd) const {
+void Carrier::prepare(int fd) const {
   set_option(fd, SOL_TCP, TCP_NODELAY, 1);
   set_option(fd, SOL_TCP, TCP_USER_TIMEOUT, static_cast<int>(config_.timeout_ms * 3 / 4));
   // The kernel detects an idle peer that has lost its power.
@@ -287,9 +245,8 @@ void SocketCarrier::prepare(int fd) const {
   set_option(fd, SOL_TCP, TCP_KEEPINTVL, kKeepIdleSeconds);
 }
 
-std::unique_ptr<Stream> SocketCarrier::make_stream(OwnFd fd, Greeting::Role role,
-                                                   const Address& here, const Address& there,
-                                                   std::string* why) {
+std::unique_ptr<Stream> Carrier::make_stream(OwnFd fd, Greeting::Role role, const Address& here,
+                                             const Address& there, std::string* why) {
   try {
     const bool begins = role == Greeting::Role::kBegins;
     Hello ours = {};
@@ -303,19 +260,13 @@ std::unique_ptr<Stream> SocketCarrier::make_stream(OwnFd fd, Greeting::Role role
     ours.to = there.eid;
     auto line = config_.tls == nullptr ? std::make_unique<PlainLine>(fd.get())
                                        : config_.tls->make_line(fd.get(), begins);
-    return std::make_unique<SocketStream>(std::move(fd), std::move(line),
-                                          Greeting(role, ours, config_.secret), there, newcomers_,
-                                          !begins);
+    return std::make_unique<Stream>(std::move(fd), std::move(line),
+                                    Greeting(role, ours, config_.secret), there, newcomers_,
+                                    !begins);
   } catch (const Error& error) {
     *why = error.what();
     return nullptr;
   }
-}
-
-}  // namespace
-
-std::unique_ptr<Carrier> make_socket_carrier(const CarrierConfig& config) {
-  return std::make_unique<SocketCarrier>(config);
 }
 
 }  // namespace urma::tcp
