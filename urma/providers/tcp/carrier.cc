@@ -258,7 +258,7 @@ std::unique_ptr<Stream> Carrier::make_stream(OwnFd fd, Greeting::Role role, cons
     ours.nonce = random_value<decltype(ours.nonce)>();
     ours.from = here.eid;
     ours.to = there.eid;
-    auto line = config_.tls == nullptr ? std::make_unique<PlainLine>(fd.get())
+    auto line = config_.tls == nullptr ? std::make_unique<Line>(fd.get())
                                        : config_.tls->make_line(fd.get(), begins);
     return std::make_unique<Stream>(std::move(fd), std::move(line),
                                     Greeting(role, ours, config_.secret), there, newcomers_,

@@ -235,7 +235,7 @@ bool Connection::has_room() const { return waiting() < kMostWaiting; }
 void Connection::send_waiting(bool ahead) {
   while (waiting() != 0) {
     const IovecList next = out_.next();
-    const size_t sent = ahead ? stream_->send_ahead(next.list()) : stream_->send(next.list());
+    const size_t sent = stream_->send(next.list(), ahead);
     if (sent == 0) break;
     out_.left(sent);
   }

@@ -59,21 +59,16 @@ ssize_t receive_into(int fd, std::span<const iovec> pieces) {
 
 }  // namespace
 
-std::optional<size_t> PlainLine::send_ahead(std::span<const iovec> pieces, std::string* why) {
-  return send_with(pieces, MSG_MORE, why);
-}
-
 // Sends what MSG_MORE holds back, as a side effect that tcp(7) promises.
-void PlainLine::push() {
+void Line::push() {
   const int on = 1;
   ::setsockopt(fd_, SOL_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-std::optional<size_t> PlainLine::send_with(std::span<const iovec> pieces, int flags,
-                                           std::string* why) {
+std::optional<size_t> Line::send(std::span<const iovec> pieces, bool ahead, std::string* why) {
   Portion portion(pieces);
   if (portion.bytes() == 0) return 0;
-  const ssize_t sent = portion.send(fd_, flags | MSG_DONTWAIT | MSG_NOSIGNAL);
+  const ssize_t sent = portion.send(fd_, (ahead ? MSG_MORE : 0) | MSG_DONTWAIT | MSG_NOSIGNAL);
   if (sent < 0 && !later(errno)) {
     *why = urma::format("sending to it: {}", std::strerror(errno));
     return std::nullopt;
@@ -83,7 +78,7 @@ std::optional<size_t> PlainLine::send_with(std::span<const iovec> pieces, int fl
   return taken;
 }
 
-std::optional<size_t> PlainLine::receive(std::span<const iovec> pieces, std::string* why) {
+std::optional<size_t> Line::receive(std::span<const iovec> pieces, std::string* why) {
   const ssize_t got = receive_into(fd_, pieces);
   faulted_ = got < 0 && errno == EFAULT;
   if (got > 0) return static_cast<size_t>(got);

@@ -15,18 +15,19 @@
 
 namespace urma::tcp {
 
-// Over a connected or connecting non-blocking socket, which outlives it.
+// Over a connected or connecting non-blocking socket, which outlives it. This one is plain.
 class Line {
  public:
+  explicit Line(int fd) : fd_(fd) {}
   virtual ~Line() = default;
-  // How many bytes; nothing if the line has ended, and *why.
-  virtual std::optional<size_t> send(std::span<const iovec> pieces, std::string* why) = 0;
-  virtual std::optional<size_t> receive(std::span<const iovec> pieces, std::string* why) = 0;
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+
+  // How many bytes; nothing if the line has ended, and *why. `ahead`: see Stream.
+  virtual std::optional<size_t> send(std::span<const iovec> pieces, bool ahead, std::string* why);
+  virtual std::optional<size_t> receive(std::span<const iovec> pieces, std::string* why);
   // See Stream.
-  virtual std::optional<size_t> send_ahead(std::span<const iovec> pieces, std::string* why) {
-    return send(pieces, why);
-  }
-  virtual void push() {}
+  virtual void push();
   // Continues what had to wait. False if the line has ended.
   virtual bool progress(std::string* /*why*/) { return true; }
   // Whether bytes can be sent already.
@@ -35,31 +36,17 @@ class Line {
   virtual bool met_peer() const { return false; }
   // A value that both ends of this line share, and no other line has.
   virtual Digest binding() const { return {}; }
-  virtual bool tells_faults() const { return false; }
-  virtual bool faulted() const { return false; }
+  virtual bool tells_faults() const { return true; }
+  bool faulted() const { return faulted_; }
   virtual bool has_read_ahead() const { return false; }
   // Something waits for room in the socket.
-  virtual bool wants_room() const = 0;
-};
+  bool wants_room() const { return full_; }
 
-class PlainLine final : public Line {
- public:
-  explicit PlainLine(int fd) : fd_(fd) {}
-  std::optional<size_t> send(std::span<const iovec> pieces, std::string* why) override {
-    return send_with(pieces, 0, why);
-  }
-  std::optional<size_t> receive(std::span<const iovec> pieces, std::string* why) override;
-  std::optional<size_t> send_ahead(std::span<const iovec> pieces, std::string* why) override;
-  void push() override;
-  bool tells_faults() const override { return true; }
-  bool faulted() const override { return faulted_; }
-  bool wants_room() const override { return full_; }
-
- private:
-  std::optional<size_t> send_with(std::span<const iovec> pieces, int flags, std::string* why);
-
+ protected:
   const int fd_;
   bool full_ = false;
+
+ private:
   bool faulted_ = false;
 };
 

@@ -47,7 +47,7 @@ void Stream::greet() {
 bool Stream::send_greeting() {
   const auto bytes = greeting_.to_send();
   const iovec piece = {const_cast<uint8_t*>(bytes.data()), bytes.size()};
-  const auto sent = line_->send({&piece, 1}, &why_);
+  const auto sent = line_->send({&piece, 1}, /*ahead=*/false, &why_);
   if (!sent) return lose();
   greeting_.sent(*sent);
   return *sent != 0;
@@ -67,17 +67,9 @@ bool Stream::receive_greeting() {
   return lose();
 }
 
-size_t Stream::send(std::span<const iovec> pieces) {
+size_t Stream::send(std::span<const iovec> pieces, bool ahead) {
   if (state_ != StreamState::kOpen) return 0;
-  return count_sent(line_->send(pieces, &why_));
-}
-
-size_t Stream::send_ahead(std::span<const iovec> pieces) {
-  if (state_ != StreamState::kOpen) return 0;
-  return count_sent(line_->send_ahead(pieces, &why_));
-}
-
-size_t Stream::count_sent(std::optional<size_t> sent) {
+  const auto sent = line_->send(pieces, ahead, &why_);
   if (!sent) lose();
   // Relaxed here and below: only a count.
   carried_->sent.fetch_add(sent.value_or(0), std::memory_order_relaxed);

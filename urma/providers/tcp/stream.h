@@ -59,10 +59,9 @@ class Stream {
   // Its state, after continuing its greeting. `why` tells what has ended it.
   StreamState progress(std::string* why);
   // The bytes taken or delivered, of all pieces together; 0 if none can be now, or it is not open.
-  size_t send(std::span<const iovec> pieces);
-  // The same, but they may wait in the kernel for the next send() or push(). If the process ends
-  // before, they leave with its end, unless bytes have come that it has not received.
-  size_t send_ahead(std::span<const iovec> pieces);
+  // `ahead`: they may wait in the kernel for the next send() or push(). If the process ends before,
+  // they leave with its end, unless bytes have come that it has not received.
+  size_t send(std::span<const iovec> pieces, bool ahead = false);
   void push() { line_->push(); }
   // Less than asked for: no more has come.
   size_t receive(std::span<const iovec> pieces);
@@ -99,7 +98,6 @@ class Stream {
   // False if there is nothing more to do now.
   bool send_greeting();
   bool receive_greeting();
-  size_t count_sent(std::optional<size_t> sent);
   bool lose();  // false
   void settle();
 

@@ -64,17 +64,19 @@ class WithoutSigpipe {
 class TlsLine final : public Line {
  public:
   TlsLine(std::shared_ptr<const Tls> tls, SSL* ssl, int fd, bool begins, bool has_secret)
-      : tls_(std::move(tls)), ssl_(ssl), fd_(fd), begins_(begins), has_secret_(has_secret) {}
+      : Line(fd), tls_(std::move(tls)), ssl_(ssl), begins_(begins), has_secret_(has_secret) {}
   ~TlsLine() override { openssl_.SSL_free(ssl_); }
 
   bool ready() const override { return ready_; }
   bool met_peer() const override { return met_peer_; }
   bool progress(std::string* why) override;
-  std::optional<size_t> send(std::span<const iovec> pieces, std::string* why) override;
+  // Nothing waits in the kernel.
+  std::optional<size_t> send(std::span<const iovec> pieces, bool ahead, std::string* why) override;
+  void push() override {}
   std::optional<size_t> receive(std::span<const iovec> pieces, std::string* why) override;
   Digest binding() const override;
+  bool tells_faults() const override { return false; }
   bool has_read_ahead() const override { return openssl_.SSL_pending(ssl_) > 0; }
-  bool wants_room() const override { return full_; }
 
  private:
   enum class Outcome { kDone, kLater, kLost };
@@ -90,13 +92,11 @@ class TlsLine final : public Line {
   const OpenSsl& openssl_ = openssl();
   const std::shared_ptr<const Tls> tls_;  // OpenSSL asks it for the key
   SSL* const ssl_;
-  const int fd_;
   const bool begins_;
   const bool has_secret_;
   bool ready_ = false;
   bool heard_ = false;
   bool met_peer_ = false;
-  bool full_ = false;
   // A record passed to OpenSSL once must stay unchanged until it has left.
   std::array<char, kRecord> record_;
   size_t record_bytes_ = 0;
@@ -160,7 +160,8 @@ TlsLine::Outcome TlsLine::flush(std::string* why) {
   return outcome;
 }
 
-std::optional<size_t> TlsLine::send(std::span<const iovec> pieces, std::string* why) {
+std::optional<size_t> TlsLine::send(std::span<const iovec> pieces, bool /*ahead*/,
+                                    std::string* why) {
   size_t taken = 0;
   size_t offset = 0;
   if (record_bytes_ != 0 && flush(why) == Outcome::kLost) return std::nullopt;
