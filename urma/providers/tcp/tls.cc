@@ -21,9 +21,8 @@ namespace {
 
 constexpr size_t kRecord = 16 << 10;
 constexpr size_t kMostAtOnce = 64 << 10;
-// The one cipher suite for a key of our own, and its number.
+// The one cipher suite for a key of our own: what OpenSSL takes for the keys of its callbacks.
 constexpr char kSuite[] = "TLS_AES_128_GCM_SHA256";
-constexpr uint8_t kSuiteNumber[] = {0x13, 0x01};
 constexpr std::string_view kIdentity = "urma-tcp";
 constexpr std::string_view kKeyPurpose = "urma tcp tls key";
 constexpr std::string_view kBindingPurpose = "EXPORTER-urma-tcp";
@@ -245,21 +244,20 @@ Digest TlsLine::binding() const {
 
 class TlsContext final : public Tls, public std::enable_shared_from_this<TlsContext> {
  public:
-  TlsContext();
+  explicit TlsContext(const Secret& secret);
+  TlsContext(const std::string& certificate, const std::string& key,
+             const std::string& authorities);
   ~TlsContext() override { openssl_.SSL_CTX_free(context_); }
 
-  void use_secret(const Secret& secret);
-  void use_certificates(const std::string& certificate, const std::string& key,
-                        const std::string& authorities);
   std::unique_ptr<Line> make_line(int fd, bool begins) const override;
 
  private:
-  static int offer_key(SSL* ssl, const EVP_MD* digest, const unsigned char** identity,
-                       size_t* bytes, SSL_SESSION** session);
-  static int find_key(SSL* ssl, const unsigned char* identity, size_t bytes, SSL_SESSION** session);
-  static const TlsContext& of(SSL* ssl);
-  // A new session, in TLS's terms, for a key; NULL if out of memory.
-  SSL_SESSION* make_session(SSL* ssl) const;
+  TlsContext();
+  // As OpenSSL calls them. They return the size of the key; 0: there is none.
+  static unsigned offer_key(SSL* ssl, const char* hint, char* identity, unsigned identity_room,
+                            unsigned char* key, unsigned room);
+  static unsigned find_key(SSL* ssl, const char* identity, unsigned char* key, unsigned room);
+  static unsigned copy_key(SSL* ssl, unsigned char* key, unsigned room);
   void check(bool done, std::string_view doing) const;
 
   const OpenSsl& openssl_ = openssl();
@@ -278,21 +276,18 @@ TlsContext::TlsContext() {
   openssl_.SSL_CTX_set_verify(context_, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
 }
 
-void TlsContext::use_secret(const Secret& secret) {
+TlsContext::TlsContext(const Secret& secret) : TlsContext() {
   has_secret_ = true;
   key_ = secret.sign(bytes_of(kKeyPurpose), {});
   check(openssl_.SSL_CTX_set_ciphersuites(context_, kSuite) == 1, "choosing a cipher");
-  // If peers authenticate, OpenSSL refuses a session without an id context.
-  check(openssl_.SSL_CTX_set_session_id_context(context_, bytes_of(kIdentity).data(),
-                                                kIdentity.size()) == 1,
-        "naming sessions");
   openssl_.SSL_CTX_set_ex_data(context_, 0, this);
-  openssl_.SSL_CTX_set_psk_use_session_callback(context_, offer_key);
-  openssl_.SSL_CTX_set_psk_find_session_callback(context_, find_key);
+  openssl_.SSL_CTX_set_psk_client_callback(context_, offer_key);
+  openssl_.SSL_CTX_set_psk_server_callback(context_, find_key);
 }
 
-void TlsContext::use_certificates(const std::string& certificate, const std::string& key,
-                                  const std::string& authorities) {
+TlsContext::TlsContext(const std::string& certificate, const std::string& key,
+                       const std::string& authorities)
+    : TlsContext() {
   check(openssl_.SSL_CTX_use_certificate_chain_file(context_, certificate.c_str()) == 1,
         certificate);
   check(openssl_.SSL_CTX_use_PrivateKey_file(context_, key.c_str(), SSL_FILETYPE_PEM) == 1, key);
@@ -309,45 +304,32 @@ std::unique_ptr<Line> TlsContext::make_line(int fd, bool begins) const {
     openssl_.SSL_set_connect_state(ssl);
   } else {
     openssl_.SSL_set_accept_state(ssl);
+    // If peers authenticate, this side refuses the session of a key without an id context.
+    check(
+        openssl_.SSL_set_session_id_context(ssl, bytes_of(kIdentity).data(), kIdentity.size()) == 1,
+        "naming sessions");
   }
   return line;
 }
 
-const TlsContext& TlsContext::of(SSL* ssl) {
+unsigned TlsContext::offer_key(SSL* ssl, const char* /*hint*/, char* identity,
+                               unsigned identity_room, unsigned char* key, unsigned room) {
+  if (kIdentity.size() >= identity_room) return 0;
+  identity[kIdentity.copy(identity, kIdentity.size())] = '\0';
+  return copy_key(ssl, key, room);
+}
+
+unsigned TlsContext::find_key(SSL* ssl, const char* identity, unsigned char* key, unsigned room) {
+  return identity == kIdentity ? copy_key(ssl, key, room) : 0;
+}
+
+unsigned TlsContext::copy_key(SSL* ssl, unsigned char* key, unsigned room) {
   const OpenSsl& api = openssl();
-  return *static_cast<const TlsContext*>(api.SSL_CTX_get_ex_data(api.SSL_get_SSL_CTX(ssl), 0));
-}
-
-int TlsContext::offer_key(SSL* ssl, const EVP_MD* /*digest*/, const unsigned char** identity,
-                          size_t* bytes, SSL_SESSION** session) {
-  *identity = bytes_of(kIdentity).data();
-  *bytes = kIdentity.size();
-  *session = of(ssl).make_session(ssl);
-  return *session != nullptr ? 1 : 0;
-}
-
-int TlsContext::find_key(SSL* ssl, const unsigned char* identity, size_t bytes,
-                         SSL_SESSION** session) {
-  *session = nullptr;
-  const std::string_view named(reinterpret_cast<const char*>(identity), bytes);
-  if (named != kIdentity) return 1;
-  *session = of(ssl).make_session(ssl);
-  return *session != nullptr ? 1 : 0;
-}
-
-SSL_SESSION* TlsContext::make_session(SSL* ssl) const {
-  SSL_SESSION* const session = openssl_.SSL_SESSION_new();
-  const SSL_CIPHER* const suite = openssl_.SSL_CIPHER_find(ssl, kSuiteNumber);
-  if (session != nullptr && suite != nullptr &&
-      openssl_.SSL_SESSION_set1_master_key(session, key_.data(), key_.size()) == 1 &&
-      openssl_.SSL_SESSION_set_cipher(session, suite) == 1 &&
-      openssl_.SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) == 1 &&
-      openssl_.SSL_SESSION_set1_id_context(session, bytes_of(kIdentity).data(), kIdentity.size()) ==
-          1) {
-    return session;
-  }
-  openssl_.SSL_SESSION_free(session);
-  return nullptr;
+  const Digest& own =
+      static_cast<const TlsContext*>(api.SSL_CTX_get_ex_data(api.SSL_get_SSL_CTX(ssl), 0))->key_;
+  if (own.size() > room) return 0;
+  std::ranges::copy(own, key);
+  return static_cast<unsigned>(own.size());
 }
 
 void TlsContext::check(bool done, std::string_view doing) const {
@@ -357,17 +339,13 @@ void TlsContext::check(bool done, std::string_view doing) const {
 }  // namespace
 
 std::shared_ptr<const Tls> tls_by_secret(const Secret& secret) {
-  auto tls = std::make_shared<TlsContext>();
-  tls->use_secret(secret);
-  return tls;
+  return std::make_shared<TlsContext>(secret);
 }
 
 std::shared_ptr<const Tls> tls_by_certificates(const std::string& certificate,
                                                const std::string& key,
                                                const std::string& authorities) {
-  auto tls = std::make_shared<TlsContext>();
-  tls->use_certificates(certificate, key, authorities);
-  return tls;
+  return std::make_shared<TlsContext>(certificate, key, authorities);
 }
 
 }  // namespace urma::tcp
