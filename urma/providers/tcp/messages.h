@@ -5,6 +5,7 @@
 #ifndef URMA_PROVIDERS_TCP_MESSAGES_H_
 #define URMA_PROVIDERS_TCP_MESSAGES_H_
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -128,9 +129,13 @@ struct WayOpenedBody {
   uint32_t members;
 };
 
+// A larger message waits for its receive, and lands there.
+inline constexpr uint32_t kLargestInline = 1 << 20;
+
 // A large message has kByReference set; only the prefix of its kind follows it.
 struct MessageBody {
   static constexpr FrameKind kKind = FrameKind::kMessage;
+  static constexpr uint32_t kMostPayload = kLargestInline + sizeof(Invalidation);
   uint32_t way;
   uint32_t length;
   uint64_t immediate;
@@ -147,6 +152,7 @@ struct PullBody {
 // Nothing follows it: the rest of the message does not come.
 struct PartBody {
   static constexpr FrameKind kKind = FrameKind::kPart;
+  static constexpr uint32_t kMostPayload = kCopyPerTurn;
   uint32_t way;
 };
 
@@ -173,6 +179,7 @@ struct WayClosedBody {
 // The payload of atomics is their operands.
 struct AccessBody {
   static constexpr FrameKind kKind = FrameKind::kAccess;
+  static constexpr uint32_t kMostPayload = kCopyPerTurn;
   SegmentRef ref;
   uint64_t addr;
   uint32_t bytes;
@@ -184,6 +191,7 @@ struct AccessBody {
 // Accesses are executed, and answered, in their order.
 struct DoneBody {
   static constexpr FrameKind kKind = FrameKind::kDone;
+  static constexpr uint32_t kMostPayload = kCopyPerTurn;
   uint32_t count;
   uint32_t status;  // urma_cr_status_t
 };
@@ -191,8 +199,6 @@ struct DoneBody {
 // What two ends may have in flight.
 inline constexpr size_t kWayMessages = 1024;  // of one way, not yet received
 inline constexpr uint64_t kWayBytes = 1 << 20;
-// A larger message waits for its receive, and lands there.
-inline constexpr uint32_t kLargestInline = 1 << 20;
 inline constexpr size_t kMostAccesses = 4096;  // of one connection, without an answer
 inline constexpr uint64_t kMostFetched = 4 << 20;
 inline constexpr size_t kMostTickets = 65536;
@@ -207,52 +213,34 @@ struct Shape {
 };
 
 template <typename Body>
-constexpr Shape shape(uint32_t payload = 0) {
+constexpr Shape shape() {
   static_assert(std::is_trivially_copyable_v<Body>);
   // Nothing else of this process leaves it.
   static_assert(std::is_empty_v<Body> || std::has_unique_object_representations_v<Body>);
-  return {std::is_empty_v<Body> ? 0 : sizeof(Body), payload};
+  Shape shape = {std::is_empty_v<Body> ? 0 : sizeof(Body), 0};
+  if constexpr (requires { Body::kMostPayload; }) shape.payload = Body::kMostPayload;
+  return shape;
 }
 
 constexpr bool known(FrameKind kind) {
   return kind >= FrameKind::kHello && kind <= FrameKind::kPong;
 }
 
+// By kind.
+template <typename... Bodies>
+constexpr auto shapes() {
+  std::array<Shape, sizeof...(Bodies) + 1> all = {};
+  ((all[static_cast<size_t>(Bodies::kKind)] = shape<Bodies>()), ...);
+  return all;
+}
+inline constexpr auto kShapes =
+    shapes<HelloBody, FindBody, ProbeBody, AskGrantBody, AnswerBody, EndedBody, OpenWayBody,
+           WayOpenedBody, MessageBody, PullBody, PartBody, ReceivedBody, CloseWayBody,
+           WayClosedBody, AccessBody, DoneBody, PingBody, PongBody>();
+static_assert(known(FrameKind{kShapes.size() - 1}) && !known(FrameKind{kShapes.size()}));
+
 constexpr Shape shape_of(FrameKind kind) {
-  switch (kind) {
-    case FrameKind::kFind:
-      return shape<FindBody>();
-    case FrameKind::kProbe:
-      return shape<ProbeBody>();
-    case FrameKind::kAskGrant:
-      return shape<AskGrantBody>();
-    case FrameKind::kAnswer:
-      return shape<AnswerBody>();
-    case FrameKind::kEnded:
-      return shape<EndedBody>();
-    case FrameKind::kOpenWay:
-      return shape<OpenWayBody>();
-    case FrameKind::kWayOpened:
-      return shape<WayOpenedBody>();
-    case FrameKind::kMessage:
-      return shape<MessageBody>(kLargestInline + sizeof(Invalidation));
-    case FrameKind::kPull:
-      return shape<PullBody>();
-    case FrameKind::kPart:
-      return shape<PartBody>(kCopyPerTurn);
-    case FrameKind::kReceived:
-      return shape<ReceivedBody>();
-    case FrameKind::kCloseWay:
-      return shape<CloseWayBody>();
-    case FrameKind::kWayClosed:
-      return shape<WayClosedBody>();
-    case FrameKind::kAccess:
-      return shape<AccessBody>(kCopyPerTurn);
-    case FrameKind::kDone:
-      return shape<DoneBody>(kCopyPerTurn);
-    default:
-      return {0, 0};
-  }
+  return known(kind) ? kShapes[static_cast<size_t>(kind)] : Shape{};
 }
 
 inline constexpr size_t kLargestBody = sizeof(OpenWayBody);
