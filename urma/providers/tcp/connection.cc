@@ -365,29 +365,6 @@ uint32_t Connection::add_ticket(OnAnswer answered) {
   return ticket;
 }
 
-void Connection::find(IdKind kind, const urma_eid_t& eid, uint32_t id, OnAnswer answered) {
-  const MutexLock lock(mutex_);
-  if (gone()) return answered(Answer::kUnreachable, {});
-  put(FindBody{add_ticket(std::move(answered)), static_cast<uint32_t>(kind), id, 0, eid});
-  flush();
-}
-
-void Connection::probe(const ProbeTarget& target, OnAnswer answered) {
-  const MutexLock lock(mutex_);
-  if (gone()) return answered(Answer::kUnreachable, {});
-  put(ProbeBody{add_ticket(std::move(answered)), 0, target});
-  flush();
-}
-
-void Connection::ask_grant(const GrantRequest& request, OnAnswer answered) {
-  const MutexLock lock(mutex_);
-  if (gone()) return answered(Answer::kUnreachable, {});
-  const Wanted& wanted = request.wanted;
-  put(AskGrantBody{add_ticket(std::move(answered)), request.token_id, request.token, wanted.access,
-                   request.eid, wanted.va, wanted.len});
-  flush();
-}
-
 bool Connection::stands(SegmentRef segment) const {
   if (gone()) return false;
   // Relaxed: the owner itself reports registrations that end meanwhile.
@@ -523,12 +500,6 @@ bool Connection::access(const std::shared_ptr<SendingEnd>& end, SegmentRef segme
   });
   return true;
 }
-
-void Connection::take_back(uint32_t way) { say(PartBody{way}, /*awaits=*/true); }
-
-void Connection::close_way(uint32_t way) { say(CloseWayBody{way}, /*awaits=*/true); }
-
-void Connection::pull(uint32_t way) { say(PullBody{way}, /*awaits=*/true); }
 
 void Connection::incoming_closed(IncomingEnd* end, uint8_t status) {
   const MutexLock lock(mutex_);

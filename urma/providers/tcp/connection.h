@@ -91,9 +91,15 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   // This stream is the one to keep.
   void greet_peer() { say(HelloBody{}); }
   void ping() { say(PingBody{}); }
-  void find(IdKind kind, const urma_eid_t& eid, uint32_t id, OnAnswer answered);
-  void probe(const ProbeTarget& target, OnAnswer answered);
-  void ask_grant(const GrantRequest& request, OnAnswer answered);
+  // The body of a kFind, kProbe or kAskGrant, which gets its ticket here.
+  template <typename Body>
+  void ask(Body body, OnAnswer answered) {
+    const MutexLock lock(mutex_);
+    if (gone()) return answered(Answer::kUnreachable, {});
+    body.ticket = add_ticket(std::move(answered));
+    put(body);
+    flush();
+  }
   void tell_unregistered(SegmentRef segment);
 
   // The ways of this process.
@@ -102,8 +108,8 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   bool access(const std::shared_ptr<SendingEnd>& end, SegmentRef segment, const WireAccess& access,
               uint32_t cookie);
   // The rest of its large message does not come.
-  void take_back(uint32_t way);
-  void close_way(uint32_t way);
+  void take_back(uint32_t way) { say(PartBody{way}, /*awaits=*/true); }
+  void close_way(uint32_t way) { say(CloseWayBody{way}, /*awaits=*/true); }
   // Requests end without a report: their memory is not used any more.
   void let_go();
 
@@ -112,7 +118,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   // Hands what is owed to the kernel: the program may end once it has a message.
   void report();
   void incoming_closed(IncomingEnd* end, uint8_t status);
-  void pull(uint32_t way);
+  void pull(uint32_t way) { say(PullBody{way}, /*awaits=*/true); }
 
   // WireOwner
   bool stands(SegmentRef segment) const override;

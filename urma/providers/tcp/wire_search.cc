@@ -76,12 +76,12 @@ void Wire::ask(const Id& key, const Ref& connection) {
   const auto found = searches_.find(key);
   if (found == searches_.end()) return;
   const Search& search = found->second;
-  connection->find(search.kind, search.eid, search.id,
-                   [this, key, connection](Answer answer, const AnswerBody&) {
-                     if (answer == Answer::kUnreachable) return look_again(key);
-                     if (answer != Answer::kAccepted) return go_on(key);
-                     end_search(key, Answer::kAccepted, connection);
-                   });
+  connection->ask(FindBody{0, static_cast<uint32_t>(search.kind), search.id, 0, search.eid},
+                  [this, key, connection](Answer answer, const AnswerBody&) {
+                    if (answer == Answer::kUnreachable) return look_again(key);
+                    if (answer != Answer::kAccepted) return go_on(key);
+                    end_search(key, Answer::kAccepted, connection);
+                  });
 }
 
 // The connection was that of a process that is gone: another one may listen there by now.
@@ -109,7 +109,8 @@ void Wire::probe(const ProbeTarget& target, std::function<void(Answer)> answered
   find(id_kind(target.type), target.eid, target.id,
        [target, answered = std::move(answered)](Answer answer, const Ref& connection) {
          if (connection == nullptr) return answered(answer);
-         connection->probe(target, [answered](Answer said, const AnswerBody&) { answered(said); });
+         connection->ask(ProbeBody{0, 0, target},
+                         [answered](Answer said, const AnswerBody&) { answered(said); });
        });
 }
 
@@ -118,8 +119,11 @@ void Wire::ask_grant(const GrantRequest& request,
   find(IdKind::kToken, request.eid, request.token_id,
        [request, answered = std::move(answered)](Answer answer, const Ref& connection) {
          if (connection == nullptr) return answered(answer, {});
-         connection->ask_grant(
-             request, [answered, connection](Answer said, const AnswerBody& body) {
+         const Wanted& wanted = request.wanted;
+         connection->ask(
+             AskGrantBody{0, request.token_id, request.token, wanted.access, request.eid, wanted.va,
+                          wanted.len},
+             [answered, connection](Answer said, const AnswerBody& body) {
                answered(said, {{body.ref, body.base, body.len, body.access, 0}, connection});
              });
        });
