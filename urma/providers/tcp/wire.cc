@@ -129,7 +129,7 @@ void Wire::stop() {
   ending.insert(ending.end(), opened.begin(), opened.end());
   for (const Ref& connection : ending) connection->end("");
   for (const auto& [key, search] : std::exchange(searches_, {})) {
-    for (const OnFound& told : search.told) told(Answer::kUnreachable, nullptr);
+    end_search(search, Answer::kUnreachable, nullptr);
   }
 }
 
@@ -697,16 +697,15 @@ void Wire::beat() {
 }
 
 void Wire::end_late_searches(uint64_t now) {
-  std::vector<Id> late;
+  std::vector<SearchRef> late;
   for (const auto& [key, search] : searches_) {
-    if (now >= search.deadline_ns) late.push_back(key);
+    if (now >= search->deadline_ns) late.push_back(search);
   }
-  for (const Id& key : late) {
+  for (const SearchRef& search : late) {
     // The end of another one may have ended it.
-    const auto found = searches_.find(key);
-    if (found == searches_.end()) continue;
-    was_late(found->second);
-    end_search(key, Answer::kUnreachable, nullptr);
+    if (search->over) continue;
+    was_late(*search);
+    end_search(search, Answer::kUnreachable, nullptr);
   }
 }
 

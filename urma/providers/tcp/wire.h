@@ -124,11 +124,13 @@ class Wire final : public urma::Wire {
     uint32_t id;
     urma_eid_t at;  // an address
     std::vector<uint16_t> ports;
+    uint64_t deadline_ns;
     size_t next = 0;
     bool again = false;  // a port was asked twice
-    uint64_t deadline_ns = 0;
+    bool over = false;
     std::vector<OnFound> told = {};
   };
+  using SearchRef = std::shared_ptr<Search>;
   // A connection being made, or greeting.
   struct PendingConnection {
     Ref connection;
@@ -158,10 +160,9 @@ class Wire final : public urma::Wire {
 
   // All of these on the service thread.
   void find(IdKind kind, const urma_eid_t& eid, uint32_t id, OnFound found);
-  void go_on(const Id& key);
-  void ask(const Id& key, const Ref& connection);
-  void look_again(const Id& key);
-  void end_search(const Id& key, Answer answer, const Ref& connection);
+  void go_on(const SearchRef& search);
+  void ask(const SearchRef& search, const Ref& connection);
+  void end_search(const SearchRef& search, Answer answer, const Ref& connection);
   void reach(const Address& to, std::function<void(const Ref&)> told);
   void was_late(const Search& search);
   void was_silent(const At& there);
@@ -235,7 +236,7 @@ class Wire final : public urma::Wire {
   std::map<At, Silence> silences_;
   std::map<Process, Ref> by_process_;
   std::map<Process, Ref> crossed_;  // with by_process_; used if that one is lost
-  std::map<Id, Search> searches_;
+  std::map<Id, SearchRef> searches_;
   std::optional<PeerWatches> watches_;         // since start()
   std::map<uint64_t, uint32_t> silent_beats_;  // by number
   uint64_t polls_seen_ = 0;

@@ -40,68 +40,57 @@ std::optional<PeerWatches::Owner> Wire::owner_at(const Ref& connection) {
 // Those who ask are told once, in any case.
 void Wire::find(IdKind kind, const urma_eid_t& eid, uint32_t id, OnFound found) {
   if (carrier_ == nullptr || stopped_) return found(Answer::kUnreachable, nullptr);
-  const Id key = {kind, id, bytes_of(eid)};
-  bool listed = false;
+  SearchRef search;  // once it has `found`
   try {
-    auto search = searches_.find(key);
-    const bool known = search != searches_.end();
-    if (!known) {
-      await();
-      Search begun = {kind, eid, id, is_of_directory(eid) ? loopback_beside(addresses_.all()) : eid,
-                      ports_of(names_.range(), kind, id)};
-      begun.deadline_ns = monotonic_ns() + timeout_ns_;
-      search = searches_.emplace(key, std::move(begun)).first;
-    }
-    search->second.told.push_back(std::move(found));
-    listed = true;
-    if (!known) go_on(key);
+    const Id key = {kind, id, bytes_of(eid)};
+    const auto known = searches_.find(key);
+    if (known != searches_.end()) return known->second->told.push_back(std::move(found));
+    await();
+    const auto begun = std::make_shared<Search>(
+        Search{kind, eid, id, is_of_directory(eid) ? loopback_beside(addresses_.all()) : eid,
+               ports_of(names_.range(), kind, id), monotonic_ns() + timeout_ns_});
+    begun->told.push_back(std::move(found));
+    search = begun;
+    searches_[key] = search;
+    go_on(search);
   } catch (const std::exception& failure) {
-    listed ? end_search(key, Answer::kUnreachable, nullptr) : found(Answer::kUnreachable, nullptr);
+    search != nullptr ? end_search(search, Answer::kUnreachable, nullptr)
+                      : found(Answer::kUnreachable, nullptr);
     URMA_LOG_LIMITED(ERR, "{:#x} cannot be searched for: {}", id, failure.what());
   }
 }
 
-void Wire::go_on(const Id& key) {
-  const auto found = searches_.find(key);
-  if (found == searches_.end() || stopped_) return;
-  Search& search = found->second;
-  if (search.next == search.ports.size()) return end_search(key, Answer::kUnreachable, nullptr);
-  reach({search.at, search.ports[search.next++]}, [this, key](const Ref& connection) {
-    if (connection == nullptr) return go_on(key);
-    ask(key, connection);
+void Wire::go_on(const SearchRef& search) {
+  if (search->over || stopped_) return;
+  if (search->next == search->ports.size()) {
+    return end_search(search, Answer::kUnreachable, nullptr);
+  }
+  reach({search->at, search->ports[search->next++]}, [this, search](const Ref& connection) {
+    connection == nullptr ? go_on(search) : ask(search, connection);
   });
 }
 
-void Wire::ask(const Id& key, const Ref& connection) {
-  const auto found = searches_.find(key);
-  if (found == searches_.end()) return;
-  const Search& search = found->second;
-  connection->ask(FindBody{0, static_cast<uint32_t>(search.kind), search.id, 0, search.eid},
-                  [this, key, connection](Answer answer, const AnswerBody&) {
-                    if (answer == Answer::kUnreachable) return look_again(key);
-                    if (answer != Answer::kAccepted) return go_on(key);
-                    end_search(key, Answer::kAccepted, connection);
+void Wire::ask(const SearchRef& search, const Ref& connection) {
+  if (search->over) return;
+  connection->ask(FindBody{0, static_cast<uint32_t>(search->kind), search->id, 0, search->eid},
+                  [this, search, connection](Answer answer, const AnswerBody&) {
+                    if (answer == Answer::kAccepted) return end_search(search, answer, connection);
+                    // The connection was that of a process that is gone: another one may listen
+                    // there by now.
+                    const bool gone = answer == Answer::kUnreachable;
+                    if (gone && !std::exchange(search->again, true)) --search->next;
+                    go_on(search);
                   });
 }
 
-// The connection was that of a process that is gone: another one may listen there by now.
-void Wire::look_again(const Id& key) {
-  const auto found = searches_.find(key);
-  if (found == searches_.end()) return;
-  Search& search = found->second;
-  if (!std::exchange(search.again, true)) --search.next;
-  go_on(key);
-}
-
-void Wire::end_search(const Id& key, Answer answer, const Ref& connection) {
-  auto search = searches_.extract(key);
-  if (search.empty()) return;
-  const Search& ended = search.mapped();
-  for (const OnFound& told : ended.told) {
+void Wire::end_search(const SearchRef& search, Answer answer, const Ref& connection) {
+  if (std::exchange(search->over, true)) return;
+  searches_.erase({search->kind, search->id, bytes_of(search->eid)});
+  for (const OnFound& told : search->told) {
     guarded(URMA_LOG_SITE, [&] { told(answer, connection); });
   }
   if (connection != nullptr) {
-    watches_->look_now(ended.kind, ended.eid, ended.id, owner_at(connection));
+    watches_->look_now(search->kind, search->eid, search->id, owner_at(connection));
   }
 }
 
