@@ -317,11 +317,8 @@ void Wire::end_greeting(const Ref& connection, const Ref& kept) {
 }
 
 void Wire::use(const Ref& connection) {
-  epoll_event event = {};
-  event.events = connection->wants_room() ? EPOLLIN | EPOLLOUT : EPOLLIN;
-  event.data.u64 = connection->number();
   // First: once it is listed, polls can lose it and close its descriptor.
-  if (::epoll_ctl(sockets_.get(), EPOLL_CTL_ADD, connection->fd(), &event) != 0) {
+  if (!watch(*connection, connection->wants_room(), EPOLL_CTL_ADD)) {
     return connection->end(std::strerror(errno));
   }
   size_t count = 0;
@@ -374,11 +371,11 @@ void Wire::agree(const Ref& connection) {
   end_greeting(connection, connection);
 }
 
-void Wire::watch(const Connection& connection, bool wants_room) {
+bool Wire::watch(const Connection& connection, bool wants_room, int how) {
   epoll_event event = {};
   event.events = wants_room ? EPOLLIN | EPOLLOUT : EPOLLIN;
   event.data.u64 = connection.number();
-  ::epoll_ctl(sockets_.get(), EPOLL_CTL_MOD, connection.fd(), &event);
+  return ::epoll_ctl(sockets_.get(), how, connection.fd(), &event) == 0;
 }
 
 void Wire::leave(const Connection& connection) {

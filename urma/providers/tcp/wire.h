@@ -6,6 +6,8 @@
 #ifndef URMA_PROVIDERS_TCP_WIRE_H_
 #define URMA_PROVIDERS_TCP_WIRE_H_
 
+#include <sys/epoll.h>
+
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -106,7 +108,7 @@ class Wire final : public urma::Wire {
   void leave(const Connection& connection);
   void lost(const Ref& connection);
   // Whether it wants room in its socket; called with its lock held.
-  void watch(const Connection& connection, bool wants_room);
+  bool watch(const Connection& connection, bool wants_room, int how = EPOLL_CTL_MOD);
 
  private:
   // A poll reads from this many connections; beyond that it asks the kernel which have data.
