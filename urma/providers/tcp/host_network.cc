@@ -70,16 +70,6 @@ urma_mtu_t mtu_of(const std::string& interface) {
   return static_cast<urma_mtu_t>(mtu);
 }
 
-template <typename Call>
-void for_each_name(std::string_view names, const Call& call) {
-  for (;;) {
-    const std::string_view name = names.substr(0, names.find(','));
-    call(name);
-    if (name.size() == names.size()) return;
-    names.remove_prefix(name.size() + 1);
-  }
-}
-
 bool has_eid(const std::vector<HostAddress>& addresses, const urma_eid_t& eid) {
   return std::any_of(addresses.begin(), addresses.end(),
                      [&](const HostAddress& address) { return same_eid(address.eid, eid); });
@@ -116,13 +106,13 @@ HostNetwork read_host_network() {
 
 std::vector<HostAddress> choose_addresses(const HostNetwork& network, std::string_view devices) {
   std::vector<HostAddress> chosen;
-  for_each_name(devices, [&](std::string_view name) {
+  for (const std::string_view name : split_at_commas(devices)) {
     for (const HostAddress& address : network.addresses) {
       if (network.matches(address, name) && !has_eid(chosen, address.eid)) {
         chosen.push_back(address);
       }
     }
-  });
+  }
   std::stable_partition(chosen.begin(), chosen.end(),
                         [](const HostAddress& address) { return !is_loopback(address.eid); });
   if (chosen.size() > URMA_MAX_EID_CNT) chosen.resize(URMA_MAX_EID_CNT);
@@ -130,24 +120,22 @@ std::vector<HostAddress> choose_addresses(const HostNetwork& network, std::strin
 }
 
 void refuse_empty_names(std::string_view devices) {
-  if (devices.empty()) return;
-  for_each_name(devices, [&](std::string_view name) {
-    if (name.empty()) {
-      fail(URMA_FAIL, "URMA_TCP_DEVICES={:.64}: a name between its commas is empty; leave it out",
-           devices);
-    }
-  });
+  const auto names = split_at_commas(devices);
+  if (names.size() > 1 && std::ranges::find(names, "") != names.end()) {
+    fail(URMA_FAIL, "URMA_TCP_DEVICES={:.64}: a name between its commas is empty; leave it out",
+         devices);
+  }
 }
 
 void log_unmatched(const HostNetwork& network, std::string_view devices) {
-  for_each_name(devices, [&](std::string_view name) {
+  for (const std::string_view name : split_at_commas(devices)) {
     const auto matches = [&](const HostAddress& address) { return network.matches(address, name); };
-    if (name.empty() || std::ranges::any_of(network.addresses, matches)) return;
+    if (name.empty() || std::ranges::any_of(network.addresses, matches)) continue;
     URMA_LOG(WARNING,
              "URMA_TCP_DEVICES: {:.64} is neither an interface that is up and has a global "
              "address, nor such an address",
              name);
-  });
+  }
 }
 
 urma_port_attr_t port_attr(const std::string& interface, bool running) {
