@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "test/tcp/streams.h"
-#include "urma/providers/tcp/trust.h"
+#include "urma/providers/tcp/settings.h"
 
 namespace urma::tcp {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "test/tcp/streams.h"
 #include "urma/base/own_fd.h"
-#include "urma/providers/tcp/trust.h"
+#include "urma/providers/tcp/settings.h"
 
 namespace urma::tcp {
 namespace {

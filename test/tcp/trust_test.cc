@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
 // Secrets and TLS between two carriers, and the settings that ask for them.
-#include "urma/providers/tcp/trust.h"
-
 #include <linux/tls.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -19,6 +17,7 @@
 #include "test/tcp/streams.h"
 #include "urma/base/error.h"
 #include "urma/base/own_fd.h"
+#include "urma/providers/tcp/settings.h"
 
 namespace urma::tcp {
 namespace {
@@ -235,11 +234,7 @@ class TrustSettings : public testing::Test {
     ::chmod(file_.c_str(), mode);
     settings_.texts["URMA_TCP_SECRET_FILE"] = file_;
   }
-  CarrierConfig config() {
-    CarrierConfig config;
-    read_trust(settings_, &config);
-    return config;
-  }
+  CarrierConfig config() { return carrier_config(settings_, {}, {}); }
   std::string refusal() {
     try {
       config();
