@@ -9,7 +9,6 @@
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
-#include "urma/providers/tcp/address.h"
 #include "urma/providers/tcp/wire.h"
 
 namespace urma::tcp {
@@ -48,11 +47,9 @@ Connection::Connection(Wire* wire, uint64_t number, std::unique_ptr<Stream> stre
       began_(began),
       fd_(stream->fd()),
       own_held_(charge(kInBytes + sizeof(Connection))),
-      who_(stream->who()),
       began_ns_(monotonic_ns()),
       here_(SocketAddress::local_of(fd_).eid),
       peer_(stream->peer()),
-      carried_(stream->carried()),
       stream_(std::move(stream)),
       in_(kInBytes) {}
 
@@ -62,7 +59,6 @@ StreamState Connection::greet(std::string* why) {
   const MutexLock lock(mutex_);
   if (gone()) return StreamState::kLost;
   const StreamState state = stream_->progress(why);
-  who_ = stream_->who();
   if (state == StreamState::kOpen) {
     peer_ = stream_->peer();
     // The end of the greeting may still wait for room.
@@ -83,8 +79,8 @@ urma_ext_connection_t Connection::describe(urma_ext_connection_state_t state) co
   described.age_ns = age_ns();
   described.stream = 1;
   // Relaxed: only counts.
-  described.sent_bytes = carried_->sent.load(std::memory_order_relaxed);
-  described.received_bytes = carried_->received.load(std::memory_order_relaxed);
+  described.sent_bytes = sent_bytes_.load(std::memory_order_relaxed);
+  described.received_bytes = received_bytes_.load(std::memory_order_relaxed);
   described.sent_requests = sent_requests_.load(std::memory_order_relaxed);
   described.received_requests = received_requests_.load(std::memory_order_relaxed);
   return described;
@@ -106,18 +102,18 @@ void Connection::end(const std::string& why) {
 
 void Connection::give_up(const std::string& why) {
   lose();
-  if (!why.empty()) URMA_LOG_LIMITED(WARNING, "the connection to {} has ended: {}", who_, why);
+  if (!why.empty()) URMA_LOG_LIMITED(WARNING, "the connection to {} has ended: {}", who(), why);
 }
 
 void Connection::break_off(const char* what) {
   lose();
-  URMA_LOG_LIMITED(WARNING, "{} violates the protocol, connection closed: {}", who_, what);
+  URMA_LOG_LIMITED(WARNING, "{} violates the protocol, connection closed: {}", who(), what);
 }
 
 // As peers do that end.
 void Connection::lose_stream(const std::string& why) {
   lose();
-  URMA_LOG_LIMITED(INFO, "the stream of {} has ended: {}", who_, why);
+  URMA_LOG_LIMITED(INFO, "the stream of {} has ended: {}", who(), why);
 }
 
 // If memory is short, as much as possible is told.
@@ -237,6 +233,8 @@ void Connection::send_waiting(bool ahead) {
     const IovecList next = out_.next();
     const size_t sent = stream_->send(next.list(), ahead);
     if (sent == 0) break;
+    // Relaxed, as all counts for lists: nothing follows from them.
+    sent_bytes_.fetch_add(sent, std::memory_order_relaxed);
     out_.left(sent);
   }
 }
@@ -421,7 +419,6 @@ bool Connection::send(SendingEnd* end, const Outgoing& message, uint32_t cookie)
     case SendingEnd::Turn::kSend:
       break;
   }
-  // Relaxed, as for all counts of requests: nothing follows from them.
   sent_requests_.fetch_add(1, std::memory_order_relaxed);
   MessageBody body = {end->way(),        message.length,
                       message.immediate, static_cast<uint8_t>(message.kind),
@@ -578,6 +575,7 @@ bool Connection::receive_some(bool to_end) {
   if (come != 0) {
     heard_ = true;
     ++reads_;
+    received_bytes_.fetch_add(come, std::memory_order_relaxed);
     return to_end || !all;
   }
   std::string why;

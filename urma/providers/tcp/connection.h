@@ -25,9 +25,10 @@
 #include "urma/base/clock.h"
 #include "urma/base/mutex.h"
 #include "urma/base/short_mutex.h"
-#include "urma/providers/tcp/carrier.h"
+#include "urma/providers/tcp/address.h"
 #include "urma/providers/tcp/messages.h"
 #include "urma/providers/tcp/outbox.h"
+#include "urma/providers/tcp/stream.h"
 #include "urma/providers/tcp/ways.h"
 #include "urma_ext.h"
 
@@ -46,7 +47,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   bool began() const { return began_; }
   WireEngine& engine() const;
   Wire& wire() const { return *wire_; }
-  const std::string& who() const { return who_; }
+  std::string who() const { return text_of(peer_.listens_at); }  // for the log
 
   // Service thread.
   StreamState greet(std::string* why);
@@ -259,11 +260,11 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   const int fd_;
   HeldBytes held_;
   Charge own_held_ URMA_GUARDED_BY(mutex_);
-  std::string who_;
   const uint64_t began_ns_;
   const urma_eid_t here_;
   Peer peer_;
-  const std::shared_ptr<const Carried> carried_;
+  std::atomic<uint64_t> sent_bytes_{0};
+  std::atomic<uint64_t> received_bytes_{0};
   std::atomic<uint64_t> sent_requests_{0};
   std::atomic<uint64_t> received_requests_{0};
   PeerGrants grants_;  // given to the peer

@@ -201,7 +201,7 @@ void Connection::take_ask_grant(const AskGrantBody& asked) {
   SegmentGrant grant = {};
   const Answer answer =
       engine().grant({asked.eid, asked.token_id, asked.token, {asked.va, asked.len, asked.access}},
-                     who_, &grants_, &grant);
+                     who(), &grants_, &grant);
   put(AnswerBody{asked.ticket, static_cast<uint32_t>(answer), grant.ref, grant.base, grant.len,
                  grant.access, 0});
 }

@@ -71,8 +71,6 @@ size_t Stream::send(std::span<const iovec> pieces, bool ahead) {
   if (state_ != StreamState::kOpen) return 0;
   const auto sent = line_->send(pieces, ahead, &why_);
   if (!sent) lose();
-  // Relaxed here and below: only a count.
-  carried_->sent.fetch_add(sent.value_or(0), std::memory_order_relaxed);
   return sent.value_or(0);
 }
 
@@ -80,7 +78,6 @@ size_t Stream::receive(std::span<const iovec> pieces) {
   if (state_ != StreamState::kOpen) return 0;
   const auto got = line_->receive(pieces, &why_);
   if (!got) lose();
-  carried_->received.fetch_add(got.value_or(0), std::memory_order_relaxed);
   return got.value_or(0);
 }
 

@@ -7,7 +7,6 @@
 #include <sys/uio.h>
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -31,12 +30,6 @@ struct Peer {
   // Drawn at its start: a restarted process has another one. Of two streams that two processes
   // begin to each other at once, between the same addresses, it decides which one stays.
   std::array<uint8_t, 16> process;
-};
-
-// What a stream has carried since it was opened. Any thread reads.
-struct Carried {
-  std::atomic<uint64_t> sent{0};
-  std::atomic<uint64_t> received{0};
 };
 
 enum class StreamState { kGreeting, kOpen, kLost };
@@ -88,9 +81,6 @@ class Stream {
   bool met_peer() const { return line_->met_peer() || greeting_.met_peer(); }
   // Whether the other end's host has answered, whatever its processes do.
   bool met_host() const;
-  // Outlives the stream.
-  std::shared_ptr<const Carried> carried() const { return carried_; }
-  std::string who() const { return text_of(peer_.listens_at); }  // for the log: address, port
 
  private:
   bool sends_greeting() const { return !greeting_.to_send().empty(); }
@@ -105,7 +95,6 @@ class Stream {
   const std::unique_ptr<Line> line_;
   Greeting greeting_;
   Peer peer_;
-  const std::shared_ptr<Carried> carried_ = std::make_shared<Carried>();
   const std::shared_ptr<Newcomers> newcomers_;
   // Until the greeting is over. What follows cannot fail: only settle() takes it back.
   std::optional<Newcomers::Place> place_;
