@@ -37,7 +37,7 @@ class Outbox {
   bool lent_until(const Lender& last) const;
 
   size_t bytes() const { return copies_.size() - begin_ + lent_bytes_; }
-  // The first of them.
+  // The first of them, as many as leave at once.
   IovecList next() const;
   // That many bytes of next() have left.
   void left(size_t bytes);
