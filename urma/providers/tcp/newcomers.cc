@@ -13,7 +13,7 @@ namespace urma::tcp {
 namespace {
 
 // A thousand peers may start at once; each is done within a few round trips.
-constexpr size_t kMaxStrangers = 256;
+constexpr ptrdiff_t kMaxStrangers = 256;
 constexpr uint64_t kShortStayNs = 100'000'000;
 
 }  // namespace
@@ -28,9 +28,7 @@ Newcomers::Place Newcomers::add(int fd, bool stranger) {
   const MutexLock lock(mutex_);
   const uint64_t now = monotonic_ns();
   wake_at(now + patience_ns_);
-  const Place place = waiting_.insert(waiting_.end(), {fd, stranger, now});
-  strangers_ += stranger ? 1 : 0;
-  return place;
+  return all_.insert(all_.end(), {fd, stranger, now});
 }
 
 const char* Newcomers::ended(Place place) const {
@@ -40,22 +38,17 @@ const char* Newcomers::ended(Place place) const {
 
 void Newcomers::leave(Place place) {
   const MutexLock lock(mutex_);
-  if (place->ended != nullptr) {
-    ended_.erase(place);
-    return;
-  }
-  strangers_ -= place->stranger ? 1 : 0;
-  waiting_.erase(place);
+  all_.erase(place);
 }
 
 bool Newcomers::has_room(bool scarce) {
   const MutexLock lock(mutex_);
-  if (!scarce && strangers_ < kMaxStrangers) return true;
-  const auto oldest = std::find_if(waiting_.begin(), waiting_.end(),
-                                   [](const Newcomer& newcomer) { return newcomer.stranger; });
-  if (oldest == waiting_.end() || monotonic_ns() - oldest->since_ns < kShortStayNs) return false;
+  const auto waits = [](const Newcomer& one) { return one.stranger && one.ended == nullptr; };
+  if (!scarce && std::ranges::count_if(all_, waits) < kMaxStrangers) return true;
+  const auto oldest = std::ranges::find_if(all_, waits);
+  if (oldest == all_.end() || monotonic_ns() - oldest->since_ns < kShortStayNs) return false;
   constexpr const char* why = "its greeting was unfinished, and others needed the place";
-  end(oldest, why);
+  end(&*oldest, why);
   // Its descriptor is closed later.
   return !scarce;
 }
@@ -66,11 +59,12 @@ void Newcomers::expire() {
   const MutexLock lock(mutex_);
   wakes_at_ns_ = 0;
   const uint64_t now = monotonic_ns();
-  while (!waiting_.empty() && now - waiting_.front().since_ns >= patience_ns_) {
+  for (Newcomer& one : all_) {
+    if (one.ended != nullptr) continue;
+    if (now - one.since_ns < patience_ns_) return wake_at(one.since_ns + patience_ns_);
     constexpr const char* why = "its greeting took too long";
-    end(waiting_.begin(), why);
+    end(&one, why);
   }
-  if (!waiting_.empty()) wake_at(waiting_.front().since_ns + patience_ns_);
 }
 
 void Newcomers::wake_in(uint64_t delay_ns) {
@@ -87,11 +81,9 @@ void Newcomers::wake_at(uint64_t when_ns) {
   ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
 }
 
-void Newcomers::end(Place place, const char* why) {
-  place->ended = why;
-  strangers_ -= place->stranger ? 1 : 0;
-  ::shutdown(place->fd, SHUT_RDWR);
-  ended_.splice(ended_.end(), waiting_, place);
+void Newcomers::end(Newcomer* newcomer, const char* why) {
+  newcomer->ended = why;
+  ::shutdown(newcomer->fd, SHUT_RDWR);
 }
 
 }  // namespace urma::tcp

@@ -45,14 +45,12 @@ class Newcomers {
 
  private:
   void wake_at(uint64_t when_ns) URMA_REQUIRES(mutex_);
-  void end(Place place, const char* why) URMA_REQUIRES(mutex_);
+  static void end(Newcomer* newcomer, const char* why);
 
   const uint64_t patience_ns_;
   const Fd timer_;
   mutable Mutex mutex_;
-  std::list<Newcomer> waiting_ URMA_GUARDED_BY(mutex_);  // the oldest first
-  std::list<Newcomer> ended_ URMA_GUARDED_BY(mutex_);
-  size_t strangers_ URMA_GUARDED_BY(mutex_) = 0;      // of those waiting
+  std::list<Newcomer> all_ URMA_GUARDED_BY(mutex_);   // the oldest first
   uint64_t wakes_at_ns_ URMA_GUARDED_BY(mutex_) = 0;  // 0: not at all
 };
 
