@@ -69,21 +69,17 @@ urma_eid_t loopback_beside(std::span<const urma_eid_t> own) {
 
 urma_eid_t source_for(std::span<const urma_eid_t> own, const urma_eid_t& to) {
   const auto is_own = [&](const urma_eid_t& address) {
-    return std::ranges::any_of(own, [&](const urma_eid_t& eid) {
-      return std::memcmp(eid.raw, address.raw, sizeof eid.raw) == 0;
-    });
+    return std::ranges::any_of(
+        own, [&](const urma_eid_t& eid) { return bytes_of(eid) == bytes_of(address); });
   };
   const urma_eid_t routed = routed_source(to);
   if (is_own(routed)) return routed;
   if (is_own(to)) return to;
-  const auto fits = [&](const urma_eid_t& eid) {
-    return is_ipv4(eid) == is_ipv4(to) && is_loopback(eid) == is_loopback(to);
-  };
-  auto found = std::find_if(own.begin(), own.end(), fits);
-  if (found != own.end()) return *found;
-  found = std::find_if(own.begin(), own.end(),
-                       [&](const urma_eid_t& eid) { return is_ipv4(eid) == is_ipv4(to); });
-  return found != own.end() ? *found : own.front();
+  // The first of those that fit best.
+  return *std::ranges::max_element(own, {}, [&](const urma_eid_t& eid) {
+    if (is_ipv4(eid) != is_ipv4(to)) return 0;
+    return is_loopback(eid) == is_loopback(to) ? 2 : 1;
+  });
 }
 
 }  // namespace urma::tcp
