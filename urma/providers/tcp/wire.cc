@@ -194,23 +194,21 @@ void Wire::reach(const Address& to, std::function<void(const Ref&)> told) {
 }
 
 // For a moment, nobody connects there: requests that wait behind one that had no answer in time end
-// with it, not each after a timeout of its own. The same goes for where its process listens too.
-void Wire::was_silent(const At& there) {
-  std::vector<At> all = {there};
-  const auto known = silences_.find(there);
-  const auto process = known != silences_.end() ? known->second.process : Process();
-  for (const auto& [at, silence] : silences_) {
-    if (process != Process() && silence.process == process && at != there) all.push_back(at);
-  }
-  was_silent(all, process);
-}
-
-void Wire::was_silent(const std::vector<At>& all, const Process& process) {
+// with it, not each after a timeout of its own. The same goes for where its process listens too;
+// `process`: if it is known, and not only from before.
+void Wire::was_silent(const At& there, const Process& process) {
   const uint64_t now = monotonic_ns();
   std::erase_if(silences_, [&](const auto& entry) {
     return now - entry.second.since_ns > kSilencesKept * timeout_ns_;
   });
-  for (const At& at : all) silences_[at] = {now, now + timeout_ns_ / kBeatsPerTimeout, process};
+  Silence& silence = silences_[there];
+  if (process != Process()) silence.process = process;
+  for (auto& [at, other] : silences_) {
+    const bool same = silence.process != Process() && other.process == silence.process;
+    if (!same && at != there) continue;
+    other.since_ns = now;
+    other.until_ns = now + timeout_ns_ / kBeatsPerTimeout;
+  }
 }
 
 bool Wire::is_silent(const Address& there) const {
@@ -419,7 +417,8 @@ void Wire::forget_addresses(const Ref& connection, bool was_open) {
   // One that has ended by itself, in time, says nothing about who listens there next.
   const auto silent = silent_beats_.find(connection->number());
   const bool ended = silent != silent_beats_.end() && silent->second >= kSilentBeats;
-  if (was_open && ended) was_silent(all, process_of(connection->peer()));
+  if (!was_open || !ended) return;
+  for (const At& at : all) was_silent(at, process_of(connection->peer()));
 }
 
 void Wire::list_connections(size_t most, std::vector<urma_ext_connection_t>* connections) const {

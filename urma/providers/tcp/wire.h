@@ -167,8 +167,7 @@ class Wire final : public urma::Wire {
   void end_search(const SearchRef& search, Answer answer, const Ref& connection);
   void reach(const Address& to, std::function<void(const Ref&)> told);
   void was_late(const Search& search);
-  void was_silent(const At& there);
-  void was_silent(const std::vector<At>& all, const Process& process);
+  void was_silent(const At& there, const Process& process = {});
   bool is_silent(const Address& there) const;
   bool has_greeted(const At& there) const;
   void lives(const Ref& connection);
