@@ -186,30 +186,24 @@ void Connection::put_frame(FrameKind kind, std::span<const char> body,
                            std::span<const iovec> payload,
                            const std::optional<Outbox::Lender>& lender) {
   try {
-    add_frame(kind, body, payload, lender);
+    const size_t bytes = total(payload);
+    const Head head = {static_cast<uint32_t>(body.size() + bytes), kind, {}};
+    out_.add({reinterpret_cast<const char*>(&head), sizeof(head)});
+    out_.add(body);
+    if (bytes < kDirectBytes) {
+      for (const iovec& piece : payload) {
+        out_.add({static_cast<const char*>(piece.iov_base), piece.iov_len});
+      }
+      return;
+    }
+    out_.lend(payload, lender.value_or(Outbox::Lender{}));
+    send_waiting(false);
+    if (!lender.has_value()) out_.take_in_last();
   } catch (const std::exception& failure) {
     // Nothing can follow half a frame.
     if (!gone()) give_up(failure.what());
     throw;
   }
-}
-
-void Connection::add_frame(FrameKind kind, std::span<const char> body,
-                           std::span<const iovec> payload,
-                           const std::optional<Outbox::Lender>& lender) {
-  const size_t bytes = total(payload);
-  const Head head = {static_cast<uint32_t>(body.size() + bytes), kind, {}};
-  out_.add({reinterpret_cast<const char*>(&head), sizeof(head)});
-  out_.add(body);
-  if (bytes < kDirectBytes) {
-    for (const iovec& piece : payload) {
-      out_.add({static_cast<const char*>(piece.iov_base), piece.iov_len});
-    }
-    return;
-  }
-  out_.lend(payload, lender.value_or(Outbox::Lender{}));
-  send_waiting(false);
-  if (!lender.has_value()) out_.take_in_last();
 }
 
 void Connection::say_frame(FrameKind kind, std::span<const char> body, bool awaits) {
@@ -586,10 +580,7 @@ bool Connection::receive_some(bool to_end) {
 // Into these places, and what follows into the empty buffer. Returns the bytes in the places;
 // nothing if the places are not backed.
 std::optional<size_t> Connection::receive_behind(std::span<const iovec> places) {
-  IovecList all;
-  for (const iovec& place : places) {
-    all.add(reinterpret_cast<uint64_t>(place.iov_base), place.iov_len, 0, UINT64_MAX);
-  }
+  IovecList all = window(places, 0, UINT64_MAX);
   const size_t bytes = all.bytes();
   const size_t rest = landing_.left - bytes;
   if (rest <= sizeof(uint64_t)) {
@@ -631,7 +622,7 @@ std::optional<size_t> Connection::land() {
 }
 
 std::optional<size_t> Connection::land_read() {
-  const IovecList places = places_of_read(landing_.left);
+  const IovecList places = window(accesses_.front().places, landing_.done, landing_.left);
   const auto come = receive_behind(places.list());
   landing_.done += come.value_or(0);
   if (!come.has_value()) give_up("the memory that a read fills has gone");
@@ -736,12 +727,8 @@ bool Connection::feed_write(std::span<const char> come) {
   return landing_.left == 0 || feed();
 }
 
-IovecList Connection::places_of_read(uint64_t most) const {
-  return window(accesses_.front().places, landing_.done, most);
-}
-
 void Connection::feed_read(std::span<const char> come) {
-  const IovecList places = places_of_read(come.size());
+  const IovecList places = window(accesses_.front().places, landing_.done, come.size());
   for (const iovec& place : places.list()) {
     std::memcpy(place.iov_base, come.data(), place.iov_len);
     come = come.subspan(place.iov_len);

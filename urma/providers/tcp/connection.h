@@ -172,8 +172,6 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
     say_frame(Body::kKind, bytes_of(body), awaits);
   }
   void say_frame(FrameKind kind, std::span<const char> body, bool awaits);
-  void add_frame(FrameKind kind, std::span<const char> body, std::span<const iovec> payload,
-                 const std::optional<Outbox::Lender>& lender) URMA_REQUIRES(mutex_);
   void flush() URMA_REQUIRES(mutex_);
   void send_waiting(bool ahead) URMA_REQUIRES(mutex_);
   void put_owed() URMA_REQUIRES(mutex_);
@@ -196,7 +194,6 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   bool feed() URMA_REQUIRES(mutex_);
   bool feed_write(std::span<const char> come) URMA_REQUIRES(mutex_);
   void feed_read(std::span<const char> come) URMA_REQUIRES(mutex_);
-  IovecList places_of_read(uint64_t most) const URMA_REQUIRES(mutex_);
   void stop_placing() URMA_REQUIRES(mutex_);
   void feed_part(std::span<const char> come) URMA_REQUIRES(mutex_);
   template <typename Body>
