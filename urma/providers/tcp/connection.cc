@@ -549,7 +549,7 @@ bool Connection::receive_some(bool to_end) {
   bool all = false;
   const bool bare =
       in_frame_ && in_begin_ == in_end_ && landing_.left >= kDirectBytes && !landing_.faulted;
-  if (const auto landed = bare ? land() : std::nullopt) {
+  if (const auto landed = bare ? land_bare() : std::nullopt) {
     come = *landed + in_end_;
     all = in_end_ < kNextFrame;
   } else if (!gone()) {
@@ -601,32 +601,32 @@ bool Connection::lands() const {
 }
 
 // Nothing if the next bytes of the frame have to pass through the buffer.
-std::optional<size_t> Connection::land() {
+std::optional<size_t> Connection::land_bare() {
+  if (lands()) return land_write();
+  return land(landing_.left, [this](std::span<const iovec> places) {
+    mutex_.assume_held();
+    return receive_behind(places);
+  });
+}
+
+// Calls come() with the places of the next bytes of the frame, at most `most`. Nothing if it
+// returns nothing, or there are none.
+template <typename Come>
+std::optional<size_t> Connection::land(uint64_t most, const Come& come) {
   std::optional<size_t> landed;
   if (landing_.into != nullptr) {
-    const iovec place = {landing_.into, landing_.left};
-    landed = receive_behind({&place, 1});
+    const iovec place = {landing_.into, most};
+    landed = come({&place, 1});
     landing_.into += landed.value_or(0);
   } else if (landing_.placing) {
-    landed = land_read();
+    landed = come(window(accesses_.front().places, landing_.done, most).list());
+    landing_.done += landed.value_or(0);
+    if (!landed.has_value()) give_up("the memory that a read fills has gone");
   } else if (landing_.way != nullptr) {
-    landed = landing_.way->land(landing_.left, [this](std::span<const iovec> places) {
-      mutex_.assume_held();
-      return receive_behind(places);
-    });
-  } else if (lands()) {
-    landed = land_write();
+    landed = landing_.way->land(most, come);
   }
   landing_.left -= landed.value_or(0);
   return landed;
-}
-
-std::optional<size_t> Connection::land_read() {
-  const IovecList places = window(accesses_.front().places, landing_.done, landing_.left);
-  const auto come = receive_behind(places.list());
-  landing_.done += come.value_or(0);
-  if (!come.has_value()) give_up("the memory that a read fills has gone");
-  return come;
 }
 
 // What is not backed passes through the buffer, piece by piece: execute() looks at each.
@@ -644,6 +644,7 @@ std::optional<size_t> Connection::land_write() {
   // Pairs with the acquire that the program makes: the last word comes after this.
   std::atomic_thread_fence(std::memory_order_release);
   landing_.done += come.value_or(0);
+  landing_.left -= come.value_or(0);
   return come;
 }
 
@@ -686,21 +687,29 @@ bool Connection::begin_frame() {
 
 // True once the whole frame has arrived.
 bool Connection::feed() {
-  const size_t bytes = std::min<uint64_t>(in_end_ - in_begin_, landing_.left);
-  const std::span<const char> come(in_.data() + in_begin_, bytes);
-  if (landing_.into != nullptr) {
-    std::memcpy(landing_.into, come.data(), bytes);
-    landing_.into += bytes;
-  } else if (landing_.placing) {
-    feed_read(come);
-  } else if (landing_.kind == FrameKind::kAccess && landing_.left != 0) {
-    return feed_write(come);
-  } else if (landing_.kind == FrameKind::kPart) {
-    feed_part(come);
+  const bool writes = landing_.kind == FrameKind::kAccess && landing_.into == nullptr;
+  for (;;) {
+    const size_t bytes = std::min<uint64_t>(in_end_ - in_begin_, landing_.left);
+    const std::span<const char> come(in_.data() + in_begin_, bytes);
+    if (bytes == 0) return landing_.left == 0;
+    if (writes) return feed_write(come);
+    auto landed = land(bytes, [&](std::span<const iovec> places) {
+      std::optional<size_t> copied = 0;
+      for (const iovec& place : places) {
+        std::memcpy(place.iov_base, come.data() + *copied, place.iov_len);
+        *copied += place.iov_len;
+      }
+      return copied;
+    });
+    // Only the places of a large message can be gone.
+    if (landed.value_or(0) == 0) {
+      landing_.way->skip(bytes);
+      landing_.left -= bytes;
+      landed = bytes;
+    }
+    in_begin_ += *landed;
+    if (landing_.left == 0) return true;
   }
-  in_begin_ += bytes;
-  landing_.left -= bytes;
-  return landing_.left == 0;
 }
 
 // Executes the part of a write that has arrived, up to the end of a word if more follows.
@@ -725,30 +734,6 @@ bool Connection::feed_write(std::span<const char> come) {
   in_begin_ += bytes;
   landing_.left -= bytes;
   return landing_.left == 0 || feed();
-}
-
-void Connection::feed_read(std::span<const char> come) {
-  const IovecList places = window(accesses_.front().places, landing_.done, come.size());
-  for (const iovec& place : places.list()) {
-    std::memcpy(place.iov_base, come.data(), place.iov_len);
-    come = come.subspan(place.iov_len);
-    landing_.done += place.iov_len;
-  }
-}
-
-void Connection::feed_part(std::span<const char> come) {
-  while (!come.empty()) {
-    const auto landed = landing_.way->land(come.size(), [&](std::span<const iovec> places) {
-      std::optional<size_t> bytes = 0;
-      for (const iovec& place : places) {
-        std::memcpy(place.iov_base, come.data() + *bytes, place.iov_len);
-        *bytes += place.iov_len;
-      }
-      return bytes;
-    });
-    if (landed.value_or(0) == 0) return landing_.way->skip(come.size());
-    come = come.subspan(*landed);
-  }
 }
 
 }  // namespace urma::tcp

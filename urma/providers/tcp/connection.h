@@ -186,16 +186,15 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   bool receive_some(bool to_end) URMA_REQUIRES(mutex_);
   std::optional<size_t> receive_behind(std::span<const iovec> places) URMA_REQUIRES(mutex_);
   bool lands() const URMA_REQUIRES(mutex_);
-  std::optional<size_t> land() URMA_REQUIRES(mutex_);
-  std::optional<size_t> land_read() URMA_REQUIRES(mutex_);
+  std::optional<size_t> land_bare() URMA_REQUIRES(mutex_);
+  template <typename Come>
+  std::optional<size_t> land(uint64_t most, const Come& come) URMA_REQUIRES(mutex_);
   std::optional<size_t> land_write() URMA_REQUIRES(mutex_);
   void take_frames() URMA_REQUIRES(mutex_);
   bool begin_frame() URMA_REQUIRES(mutex_);
   bool feed() URMA_REQUIRES(mutex_);
   bool feed_write(std::span<const char> come) URMA_REQUIRES(mutex_);
-  void feed_read(std::span<const char> come) URMA_REQUIRES(mutex_);
   void stop_placing() URMA_REQUIRES(mutex_);
-  void feed_part(std::span<const char> come) URMA_REQUIRES(mutex_);
   template <typename Body>
   Body body() const URMA_REQUIRES(mutex_) {
     Body body;
