@@ -216,13 +216,6 @@ bool Wire::is_silent(const Address& there) const {
   return found != silences_.end() && monotonic_ns() < found->second.until_ns;
 }
 
-bool Wire::has_greeted(const At& there) const {
-  const auto known = by_address_.find(there);
-  if (known == by_address_.end()) return false;
-  const auto greeting = greetings_.find(known->second->number());
-  return greeting == greetings_.end() || greeting->second.agreed_by_ns != 0;
-}
-
 // The process is there, whatever it or another one at its address was before.
 void Wire::lives(const Ref& connection) {
   const Process process = process_of(connection->peer());
@@ -708,12 +701,15 @@ void Wire::end_late_searches(uint64_t now) {
 void Wire::was_late(const Search& search) {
   if (search.next == 0) return;
   const At there = {bytes_of(search.at), search.ports[search.next - 1]};
+  const auto asked = by_address_.find(there);
+  const bool known = asked != by_address_.end();
+  const auto greeting = known ? greetings_.find(asked->second->number()) : greetings_.end();
+  const bool greets = greeting != greetings_.end() && greeting->second.agreed_by_ns == 0;
   // A peer that has greeted is judged by its connection.
-  if (has_greeted(there)) return;
+  if (known && !greets) return;
   was_silent(there);
   // If it is the host that does not answer, nobody does at the other ports.
-  const auto asked = by_address_.find(there);
-  if (asked == by_address_.end() || asked->second->met_host()) return;
+  if (!known || asked->second->met_host()) return;
   for (const uint16_t port : search.ports) was_silent(At{there.first, port});
 }
 

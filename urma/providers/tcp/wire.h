@@ -169,7 +169,6 @@ class Wire final : public urma::Wire {
   void was_late(const Search& search);
   void was_silent(const At& there, const Process& process = {});
   bool is_silent(const Address& there) const;
-  bool has_greeted(const At& there) const;
   void lives(const Ref& connection);
   void forget_addresses(const Ref& connection, bool was_open);
   void accept();
