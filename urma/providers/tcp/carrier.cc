@@ -24,7 +24,6 @@ constexpr int kBacklog = 4096;
 constexpr int kMostOffers = 100;
 // Pause after a failed accept, before the next try.
 constexpr uint64_t kPauseNs = 10'000'000;
-constexpr uint32_t kTimer = UINT32_MAX;
 
 constexpr int kKeepIdleSeconds = 10;
 
@@ -81,7 +80,7 @@ Carrier::Carrier(const CarrierConfig& config)
       epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
   if (!epoll_.valid()) fail_errno(URMA_FAIL, "making an epoll descriptor");
   listen();
-  watch(newcomers_->fd(), kTimer);
+  control(EPOLL_CTL_ADD, newcomers_->fd(), EPOLLIN);
 }
 
 void Carrier::listen() {
@@ -107,7 +106,7 @@ int Carrier::listen_on(uint16_t port) {
     if (port == 0) port = SocketAddress::local_of(fd.get()).port;
     listeners.push_back(std::move(fd));
   }
-  for (const OwnFd& fd : listeners) watch(fd.get(), static_cast<uint32_t>(fd.get()));
+  for (const OwnFd& fd : listeners) control(EPOLL_CTL_ADD, fd.get(), EPOLLIN);
   listeners_[port] = std::move(listeners);
   if (port_ == 0) port_ = port;
   return 0;
@@ -142,7 +141,7 @@ bool Carrier::listen_at(const urma_eid_t& eid) {
                        text_of(Address{eid, port}), std::strerror(error));
       return false;
     }
-    watch(fd.get(), static_cast<uint32_t>(fd.get()));
+    control(EPOLL_CTL_ADD, fd.get(), EPOLLIN);
     listeners.reserve(listeners.size() + 1);
     more.emplace(port, std::move(fd));
   }
@@ -152,23 +151,17 @@ bool Carrier::listen_at(const urma_eid_t& eid) {
   return true;
 }
 
-void Carrier::watch(int fd, uint32_t number) {
+void Carrier::control(int how, int fd, uint32_t events) {
   epoll_event event = {};
-  event.events = EPOLLIN;
-  event.data.u32 = number;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
-    fail_errno(URMA_FAIL, "watching a port");
-  }
+  event.events = events;
+  event.data.fd = fd;
+  if (::epoll_ctl(epoll_.get(), how, fd, &event) != 0) fail_errno(URMA_FAIL, "watching a port");
 }
 
 void Carrier::look_at_listeners(bool look) {
   for (const auto& [port, listeners] : listeners_) {
-    for (const OwnFd& fd : listeners) {
-      epoll_event event = {};
-      if (look) event.events = EPOLLIN;
-      event.data.u32 = static_cast<uint32_t>(fd.get());
-      ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd.get(), &event);
-    }
+    for (const OwnFd& fd : listeners)
+      control(EPOLL_CTL_MOD, fd.get(), look ? uint32_t{EPOLLIN} : 0);
   }
 }
 
@@ -194,7 +187,7 @@ OwnFd Carrier::next_socket() {
   for (;;) {
     epoll_event event;
     if (::epoll_wait(epoll_.get(), &event, 1, 0) != 1) return OwnFd();
-    if (event.data.u32 == kTimer) {
+    if (event.data.fd == newcomers_->fd()) {
       newcomers_->expire();
       look_at_listeners(true);
       continue;
@@ -202,7 +195,7 @@ OwnFd Carrier::next_socket() {
     const bool scarce = descriptors_are_scarce();
     const bool room = newcomers_->has_room(scarce);
     if (room) {
-      OwnFd fd = OwnFd::accept(static_cast<int>(event.data.u32));
+      OwnFd fd = OwnFd::accept(event.data.fd);
       if (fd.valid()) return fd;
       if (is_of_one_connection(errno)) continue;
     }

@@ -63,7 +63,7 @@ class Carrier {
   void listen();
   // 0, or the error.
   int listen_on(uint16_t port) URMA_REQUIRES(mutex_);
-  void watch(int fd, uint32_t number);
+  void control(int how, int fd, uint32_t events);
   // Whether fd() reports the listeners, or ignores them for a moment.
   void look_at_listeners(bool look) URMA_REQUIRES(mutex_);
   OwnFd next_socket();
