@@ -16,6 +16,11 @@ namespace {
 // TCP_SYN_SENT of netinet/tcp.h, which cannot be included beside linux/tcp.h.
 constexpr uint8_t kSynSent = 2;
 
+bool look_at(int fd, tcp_info* info) {
+  socklen_t size = sizeof(*info);
+  return ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &size) == 0;
+}
+
 }  // namespace
 
 StreamState Stream::progress(std::string* why) {
@@ -83,20 +88,14 @@ size_t Stream::receive(std::span<const iovec> pieces) {
 
 bool Stream::delivers() {
   tcp_info info = {};
-  socklen_t size = sizeof(info);
   int left = 0;
-  if (::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0 ||
-      ::ioctl(fd_.get(), SIOCOUTQ, &left) != 0) {
-    return false;
-  }
+  if (!look_at(fd_.get(), &info) || ::ioctl(fd_.get(), SIOCOUTQ, &left) != 0) return false;
   return std::exchange(arrived_, info.tcpi_bytes_acked) != info.tcpi_bytes_acked && left != 0;
 }
 
 bool Stream::met_host() const {
   tcp_info info = {};
-  socklen_t size = sizeof(info);
-  const bool known = ::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) == 0;
-  return !known || info.tcpi_state != kSynSent;
+  return !look_at(fd_.get(), &info) || info.tcpi_state != kSynSent;
 }
 
 bool Stream::lose() {
