@@ -405,14 +405,8 @@ bool Connection::send(SendingEnd* end, const Outgoing& message, uint32_t cookie)
   wire_->await();
   const uint64_t payload = large ? prefix : total(message.payload);
   Outbox::Lender lender;
-  switch (end->begin(payload, large ? message.length : 0, cookie, &lender)) {
-    case SendingEnd::Turn::kWait:
-      return false;
-    case SendingEnd::Turn::kEnded:
-      return true;
-    case SendingEnd::Turn::kSend:
-      break;
-  }
+  const auto turn = end->begin(payload, large ? message.length : 0, cookie, &lender);
+  if (turn != SendingEnd::Turn::kSend) return turn == SendingEnd::Turn::kEnded;
   sent_requests_.fetch_add(1, std::memory_order_relaxed);
   MessageBody body = {end->way(),        message.length,
                       message.immediate, static_cast<uint8_t>(message.kind),

@@ -22,10 +22,6 @@ std::span<const uint8_t> bytes_of(const Plain& plain) {
   return {reinterpret_cast<const uint8_t*>(&plain), sizeof(plain)};
 }
 
-bool same(const urma_eid_t& a, const urma_eid_t& b) {
-  return std::memcmp(a.raw, b.raw, sizeof(a.raw)) == 0;
-}
-
 }  // namespace
 
 bool may_be_peer(std::span<const uint8_t> first) {
@@ -80,8 +76,8 @@ bool Greeting::agrees(std::string* why) const {
   } else if (theirs_.flags != ours_.flags) {
     *why = secret_ != nullptr ? "it has no URMA_TCP_SECRET_FILE, and this process has one"
                               : "it has a URMA_TCP_SECRET_FILE, and this process has none";
-  } else if (!same(theirs_.from, ours_.to) || !same(theirs_.to, ours_.from) ||
-             theirs_.called != ours_.called) {
+  } else if (bytes_of(theirs_.from) != bytes_of(ours_.to) ||
+             bytes_of(theirs_.to) != bytes_of(ours_.from) || theirs_.called != ours_.called) {
     *why = urma::format(
         "it reports its end as {} and this one as {}, seen here as {} and {}, port {} or {}; "
         "address translation (NAT) is not supported",
