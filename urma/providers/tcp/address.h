@@ -8,26 +8,34 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <cstring>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "urma/base/ip.h"
 
 namespace urma::tcp {
-
-// Where a process listens. An EID is an IPv6 address, that of IPv4 as ::ffff:a.b.c.d.
-struct Address {
-  urma_eid_t eid;
-  uint16_t port;
-};
 
 inline auto bytes_of(const urma_eid_t& eid) {
   std::array<uint8_t, sizeof(urma_eid_t)> bytes;
   std::memcpy(bytes.data(), &eid, bytes.size());
   return bytes;
 }
+
+// Where a process listens. An EID is an IPv6 address, that of IPv4 as ::ffff:a.b.c.d.
+struct Address {
+  urma_eid_t eid;
+  uint16_t port;
+
+  friend auto operator<=>(const Address& a, const Address& b) {
+    return std::pair(bytes_of(a.eid), a.port) <=> std::pair(bytes_of(b.eid), b.port);
+  }
+  friend bool operator==(const Address& a, const Address& b) { return (a <=> b) == 0; }
+};
+
 using urma::text_of;
 inline std::string text_of(const Address& address) {
   return text_of(address.eid.raw, address.port);

@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,12 +25,14 @@
 namespace urma::tcp {
 
 // The other end, as its greeting describes it. The port is where it listens, not that of the
-// stream.
+// stream. Both parts name the process: another host cannot claim to be there.
 struct Peer {
   Address listens_at;
   // Drawn at its start: a restarted process has another one. Of two streams that two processes
   // begin to each other at once, between the same addresses, it decides which one stays.
   std::array<uint8_t, 16> process;
+
+  auto operator<=>(const Peer&) const = default;
 };
 
 enum class StreamState { kGreeting, kOpen, kLost };

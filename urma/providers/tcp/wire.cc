@@ -42,15 +42,11 @@ constexpr uint32_t kSilentBeats = 3;
 // For that many timeouts, addresses of a process are known to belong together after its connection.
 constexpr uint64_t kSilencesKept = 16;
 
-auto key_of(const Address& address) { return std::make_pair(bytes_of(address.eid), address.port); }
-
-auto process_of(const Peer& peer) { return std::make_pair(peer.process, key_of(peer.listens_at)); }
-
 // Whether two processes have started these to each other, between the same two addresses: both
 // processes see that alike. At another address, another process may claim to be the peer.
 bool cross(const Connection& own, const Connection& theirs) {
   return own.began() && !theirs.began() && bytes_of(own.here()) == bytes_of(theirs.here()) &&
-         process_of(own.peer()) == process_of(theirs.peer());
+         own.peer() == theirs.peer();
 }
 
 // Of the connection. A copy: events are packed, and references into them may not be aligned.
@@ -166,7 +162,7 @@ void Wire::accept() {
 }
 
 void Wire::reach(const Address& to, std::function<void(const Ref&)> told) {
-  const auto known = by_address_.find(key_of(to));
+  const auto known = by_address_.find(to);
   if (known != by_address_.end()) {
     const auto greeting = greetings_.find(known->second->number());
     if (greeting != greetings_.end()) {
@@ -188,7 +184,7 @@ void Wire::reach(const Address& to, std::function<void(const Ref&)> told) {
     return told(nullptr);
   }
   const Ref connection = add(std::move(stream), true);
-  by_address_[key_of(to)] = connection;
+  by_address_[to] = connection;
   greetings_[connection->number()].told.push_back(std::move(told));
   await();
 }
@@ -196,15 +192,15 @@ void Wire::reach(const Address& to, std::function<void(const Ref&)> told) {
 // For a moment, nobody connects there: requests that wait behind one that had no answer in time end
 // with it, not each after a timeout of its own. The same goes for where its process listens too;
 // `process`: if it is known, and not only from before.
-void Wire::was_silent(const At& there, const Process& process) {
+void Wire::was_silent(const Address& there, const Peer& process) {
   const uint64_t now = monotonic_ns();
   std::erase_if(silences_, [&](const auto& entry) {
     return now - entry.second.since_ns > kSilencesKept * timeout_ns_;
   });
   Silence& silence = silences_[there];
-  if (process != Process()) silence.process = process;
+  if (process != Peer()) silence.process = process;
   for (auto& [at, other] : silences_) {
-    const bool same = silence.process != Process() && other.process == silence.process;
+    const bool same = silence.process != Peer() && other.process == silence.process;
     if (!same && at != there) continue;
     other.since_ns = now;
     other.until_ns = now + timeout_ns_ / kBeatsPerTimeout;
@@ -212,15 +208,15 @@ void Wire::was_silent(const At& there, const Process& process) {
 }
 
 bool Wire::is_silent(const Address& there) const {
-  const auto found = silences_.find(key_of(there));
+  const auto found = silences_.find(there);
   return found != silences_.end() && monotonic_ns() < found->second.until_ns;
 }
 
 // The process is there, whatever it or another one at its address was before.
 void Wire::lives(const Ref& connection) {
-  const Process process = process_of(connection->peer());
+  const Peer process = connection->peer();
   std::erase_if(silences_, [&](const auto& entry) {
-    return entry.first == process.second || entry.second.process == process;
+    return entry.first == process.listens_at || entry.second.process == process;
   });
 }
 
@@ -248,7 +244,7 @@ void Wire::greet(const Ref& connection) {
   }
   // A refusal takes less time.
   const bool late = connection->age_ns() > timeout_ns_ / 2;
-  if (connection->began() && late) was_silent(key_of(connection->peer().listens_at));
+  if (connection->began() && late) was_silent(connection->peer().listens_at);
   end_greeting(connection, nullptr);
   connection->end("");
 }
@@ -262,7 +258,7 @@ void Wire::opened(const Ref& connection) {
     end_greeting(connection, connection);
     return use(connection);
   }
-  if (const Ref first = first_to(process_of(connection->peer()))) return join(connection, first);
+  if (const Ref first = first_to(connection->peer())) return join(connection, first);
   use(connection);
   connection->greet_peer();
   if (carrier_->process() < connection->peer().process) {
@@ -274,13 +270,13 @@ void Wire::opened(const Ref& connection) {
 
 // The connection to this process, or one that awaits its answer: at most one may, as the peer could
 // agree to either of two. NULL if there is none.
-Wire::Ref Wire::first_to(const Process& process) {
+Wire::Ref Wire::first_to(const Peer& process) {
   const auto known = by_process_.find(process);
   if (known != by_process_.end() && !known->second->gone()) return known->second;
   for (const auto& [number, greeting] : greetings_) {
     const Ref& other = greeting.connection;
     const bool awaits = greeting.agreed_by_ns != 0 && !other->gone();
-    if (awaits && process_of(other->peer()) == process) return other;
+    if (awaits && other->peer() == process) return other;
   }
   return nullptr;
 }
@@ -332,7 +328,7 @@ void Wire::kept(const Ref& connection) {
 
 void Wire::decide(const Ref& connection) {
   if (connection->began()) return agree(connection);
-  const Process process = process_of(connection->peer());
+  const Peer process = connection->peer();
   const auto found = by_process_.find(process);
   const bool other = found != by_process_.end() && !found->second->gone();
   if (other && cross(*found->second, *connection)) {
@@ -358,7 +354,7 @@ void Wire::give_way(const Ref& theirs) {
 
 // This is the one to its process.
 void Wire::agree(const Ref& connection) {
-  by_process_[process_of(connection->peer())] = connection;
+  by_process_[connection->peer()] = connection;
   end_greeting(connection, connection);
 }
 
@@ -393,7 +389,7 @@ void Wire::forget(const Ref& connection) {
   // Searches that wait for it look for the process once more.
   end_greeting(connection, connection);
   if (was_known) {
-    const auto crossed = crossed_.extract(process_of(connection->peer()));
+    const auto crossed = crossed_.extract(connection->peer());
     if (!crossed.empty() && !crossed.mapped()->gone()) decide(crossed.mapped());
   }
   watches_->lost({connection->number()});
@@ -401,7 +397,7 @@ void Wire::forget(const Ref& connection) {
 }
 
 void Wire::forget_addresses(const Ref& connection, bool was_open) {
-  std::vector<At> all;
+  std::vector<Address> all;
   std::erase_if(by_address_, [&](const auto& entry) {
     if (entry.second != connection) return false;
     all.push_back(entry.first);
@@ -411,7 +407,7 @@ void Wire::forget_addresses(const Ref& connection, bool was_open) {
   const auto silent = silent_beats_.find(connection->number());
   const bool ended = silent != silent_beats_.end() && silent->second >= kSilentBeats;
   if (!was_open || !ended) return;
-  for (const At& at : all) was_silent(at, process_of(connection->peer()));
+  for (const Address& at : all) was_silent(at, connection->peer());
 }
 
 void Wire::list_connections(size_t most, std::vector<urma_ext_connection_t>* connections) const {
@@ -638,16 +634,16 @@ void Wire::end_greediest() {
     Ref connection;
   };
   std::vector<Holder> holders;
-  std::map<decltype(At::first), uint64_t> of_host;
+  std::map<std::array<uint8_t, sizeof(urma_eid_t)>, uint64_t> of_host;
   uint64_t held = 0;
   for (const Ref& connection : all()) {
     if (connection->gone()) continue;
     holders.push_back({connection->holds(), connection});
     held += holders.back().bytes;
-    of_host[key_of(connection->peer().listens_at).first] += holders.back().bytes;
+    of_host[bytes_of(connection->peer().listens_at.eid)] += holders.back().bytes;
   }
   std::ranges::sort(holders, std::greater(), [&](const Holder& holder) {
-    return std::pair(of_host[key_of(holder.connection->peer().listens_at).first], holder.bytes);
+    return std::pair(of_host[bytes_of(holder.connection->peer().listens_at.eid)], holder.bytes);
   });
   for (const Holder& holder : holders) {
     if (held <= most_held_) return;
@@ -700,7 +696,7 @@ void Wire::end_late_searches(uint64_t now) {
 
 void Wire::was_late(const Search& search) {
   if (search.next == 0) return;
-  const At there = {bytes_of(search.at), search.ports[search.next - 1]};
+  const Address there = {search.at, search.ports[search.next - 1]};
   const auto asked = by_address_.find(there);
   const bool known = asked != by_address_.end();
   const auto greeting = known ? greetings_.find(asked->second->number()) : greetings_.end();
@@ -710,7 +706,7 @@ void Wire::was_late(const Search& search) {
   was_silent(there);
   // If it is the host that does not answer, nobody does at the other ports.
   if (!known || asked->second->met_host()) return;
-  for (const uint16_t port : search.ports) was_silent(At{there.first, port});
+  for (const uint16_t port : search.ports) was_silent({search.at, port});
 }
 
 void Wire::agree_to_unanswered(uint64_t now) {

@@ -114,9 +114,6 @@ class Wire final : public urma::Wire {
   // A poll reads from this many connections; beyond that it asks the kernel which have data.
   static constexpr size_t kFew = 4;
 
-  using At = std::pair<std::array<uint8_t, sizeof(urma_eid_t)>, uint16_t>;
-  // The process from its greeting, and where it listens: another host cannot claim to be there.
-  using Process = std::pair<std::array<uint8_t, 16>, At>;
   using Id = std::tuple<IdKind, uint32_t, std::array<uint8_t, sizeof(urma_eid_t)>>;
 
   // A search for the owner of an id, port by port.
@@ -145,7 +142,7 @@ class Wire final : public urma::Wire {
   struct Silence {
     uint64_t since_ns;
     uint64_t until_ns;  // so long it counts
-    Process process;    // that listened there; 0: not known
+    Peer process;       // that listened there; 0: not known
   };
 
   Service& service() const { return engine_->service(); }
@@ -167,7 +164,7 @@ class Wire final : public urma::Wire {
   void end_search(const SearchRef& search, Answer answer, const Ref& connection);
   void reach(const Address& to, std::function<void(const Ref&)> told);
   void was_late(const Search& search);
-  void was_silent(const At& there, const Process& process = {});
+  void was_silent(const Address& there, const Peer& process = {});
   bool is_silent(const Address& there) const;
   void lives(const Ref& connection);
   void forget_addresses(const Ref& connection, bool was_open);
@@ -175,7 +172,7 @@ class Wire final : public urma::Wire {
   Ref add(std::unique_ptr<Stream> stream, bool began);
   void greet(const Ref& connection);
   void opened(const Ref& connection);
-  Ref first_to(const Process& process);
+  Ref first_to(const Peer& process);
   void join(const Ref& connection, const Ref& first);
   void end_greeting(const Ref& connection, const Ref& kept);
   void decide(const Ref& connection);
@@ -232,10 +229,10 @@ class Wire final : public urma::Wire {
   bool stopped_ = false;
   uint64_t last_number_ = 0;
   std::map<uint64_t, PendingConnection> greetings_;  // by number
-  std::map<At, Ref> by_address_;
-  std::map<At, Silence> silences_;
-  std::map<Process, Ref> by_process_;
-  std::map<Process, Ref> crossed_;  // with by_process_; used if that one is lost
+  std::map<Address, Ref> by_address_;
+  std::map<Address, Silence> silences_;
+  std::map<Peer, Ref> by_process_;
+  std::map<Peer, Ref> crossed_;  // with by_process_; used if that one is lost
   std::map<Id, SearchRef> searches_;
   std::optional<PeerWatches> watches_;         // since start()
   std::map<uint64_t, uint32_t> silent_beats_;  // by number
