@@ -34,9 +34,8 @@ std::vector<std::string> ports_of(const std::vector<HostAddress>& addresses) {
 Device::Device(std::string_view chosen, const char* name, uint32_t first_port)
     : chosen_(chosen), name_(name), first_port_(first_port) {
   if (chosen == "none") return;
-  refuse_empty_names(chosen);
   const HostNetwork network = read_host_network();
-  log_unmatched(network, chosen);
+  check_names(network, chosen);
   const std::vector<HostAddress> addresses = choose_addresses(network, chosen);
   if (addresses.empty()) {
     if (chosen.empty()) return;

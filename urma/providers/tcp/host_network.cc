@@ -119,16 +119,13 @@ std::vector<HostAddress> choose_addresses(const HostNetwork& network, std::strin
   return chosen;
 }
 
-void refuse_empty_names(std::string_view devices) {
+void check_names(const HostNetwork& network, std::string_view devices) {
   const auto names = split_at_commas(devices);
   if (names.size() > 1 && std::ranges::find(names, "") != names.end()) {
     fail(URMA_FAIL, "URMA_TCP_DEVICES={:.64}: a name between its commas is empty; leave it out",
          devices);
   }
-}
-
-void log_unmatched(const HostNetwork& network, std::string_view devices) {
-  for (const std::string_view name : split_at_commas(devices)) {
+  for (const std::string_view name : names) {
     const auto matches = [&](const HostAddress& address) { return network.matches(address, name); };
     if (name.empty() || std::ranges::any_of(network.addresses, matches)) continue;
     URMA_LOG(WARNING,

@@ -42,10 +42,9 @@ HostNetwork read_host_network();
 // The interfaces that are up and that URMA_TCP_DEVICES selects, in its order: names or addresses,
 // separated by commas; all if it is empty. Loopback addresses come last.
 std::vector<HostAddress> choose_addresses(const HostNetwork& network, std::string_view devices);
-// Throws Error if an entry among several is empty, which would stand for all interfaces.
-void refuse_empty_names(std::string_view devices);
-// Logs its entries that match nothing.
-void log_unmatched(const HostNetwork& network, std::string_view devices);
+// Throws Error if an entry among several is empty, which would stand for all interfaces. Logs those
+// that match nothing.
+void check_names(const HostNetwork& network, std::string_view devices);
 
 urma_port_attr_t port_attr(const std::string& interface, bool running);
 
