@@ -35,18 +35,11 @@ Address SocketAddress::address() const {
   return address;
 }
 
-Address SocketAddress::local_of(int fd) {
+Address SocketAddress::of(int fd, decltype(::getsockname)* ask) {
   SocketAddress found;
   socklen_t size = sizeof(found.any_);
-  ::getsockname(fd, reinterpret_cast<sockaddr*>(&found.any_), &size);
+  ask(fd, reinterpret_cast<sockaddr*>(&found.any_), &size);
   return found.address();
-}
-
-Address SocketAddress::peer_of(int fd) {
-  SocketAddress found;
-  socklen_t size = sizeof(found.any_);
-  const bool known = ::getpeername(fd, reinterpret_cast<sockaddr*>(&found.any_), &size) == 0;
-  return known ? found.address() : Address();
 }
 
 namespace {

@@ -45,8 +45,9 @@ inline std::string text_of(const Address& address) {
 class SocketAddress {
  public:
   explicit SocketAddress(const Address& address);
-  static Address local_of(int fd);
-  static Address peer_of(int fd);  // all zero if it is not connected any more
+  static Address local_of(int fd) { return of(fd, ::getsockname); }
+  // All zero if it is not connected any more.
+  static Address peer_of(int fd) { return of(fd, ::getpeername); }
 
   int family() const { return any_.ss_family; }
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&any_); }
@@ -56,6 +57,7 @@ class SocketAddress {
 
  private:
   SocketAddress() = default;
+  static Address of(int fd, decltype(::getsockname)* ask);
   Address address() const;
 
   sockaddr_storage any_ = {};
