@@ -110,9 +110,9 @@ void Wire::stop() {
   stopped_ = true;
   watches_->stop();
   if (carrier_ == nullptr) return;
-  if (tick_timer_ != 0) service().cancel(tick_timer_);
-  if (beat_timer_ != 0) service().cancel(beat_timer_);
-  if (look_timer_ != 0) service().cancel(look_timer_);
+  for (const auto timer : {tick_timer_, beat_timer_, look_timer_}) {
+    if (timer != 0) service().cancel(timer);
+  }
   service().unwatch(sockets_.get());
   service().unwatch(carrier_->fd());
   std::vector<Ref> ending;
