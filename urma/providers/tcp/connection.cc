@@ -382,7 +382,7 @@ void Connection::tell_unregistered(SegmentRef segment) {
 
 void Connection::open_way(const WayRequest& request, const std::shared_ptr<SendingEnd>& end) {
   const MutexLock lock(mutex_);
-  if (gone()) return end->not_found(Answer::kUnreachable);
+  if (gone()) return static_cast<void>(end->answered(Answer::kUnreachable));
   wire_->await();
   const uint32_t way = ++last_way_;
   if (!end->found(shared_from_this(), way)) return;

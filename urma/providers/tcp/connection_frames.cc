@@ -272,7 +272,7 @@ bool Connection::take_way_opened(const WayOpenedBody& opened) {
     return false;
   }
   const auto answer = static_cast<Answer>(opened.answer);
-  if (way->second->opened(answer, opened.members)) put(CloseWayBody{opened.way});
+  if (way->second->answered(answer, opened.members)) put(CloseWayBody{opened.way});
   if (answer != Answer::kAccepted) sending_.erase(way);
   wire_->serve_senders();
   return true;

@@ -108,13 +108,7 @@ bool SendingEnd::found(std::shared_ptr<Connection> connection, uint32_t way) {
   return true;
 }
 
-void SendingEnd::not_found(Answer answer) {
-  const MutexLock lock(mutex_);
-  answer_ = answer;
-  tell();
-}
-
-bool SendingEnd::opened(Answer answer, uint32_t members) {
+bool SendingEnd::answered(Answer answer, uint32_t members) {
   const MutexLock lock(mutex_);
   answer_ = answer;
   members_ = members;

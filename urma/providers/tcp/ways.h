@@ -48,10 +48,11 @@ class SendingEnd {
 
   // Called by the search for the owner of the target. False if that is too late.
   bool found(std::shared_ptr<Connection> connection, uint32_t way);
-  void not_found(Answer answer);
+  // The owner's answer, or that of a search in vain. True if the owner of the target must be told
+  // that nothing follows.
+  bool answered(Answer answer, uint32_t members = 0);
 
-  // Called by the connection. True if the owner of the target must be told that nothing follows.
-  bool opened(Answer answer, uint32_t members);
+  // Called by the connection.
   // Whether a message can be sent now; one that never can is reported.
   enum class Turn { kWait, kSend, kEnded };
   // `large`: bytes that follow; 0: none. *lender: the message.

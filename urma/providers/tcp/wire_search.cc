@@ -128,7 +128,7 @@ void Wire::open_way(const WayRequest& request, const std::shared_ptr<SendingEnd>
              asked = connection != nullptr;
            });
            if (asked) return;
-           end->not_found(answer == Answer::kAccepted ? Answer::kUnreachable : answer);
+           end->answered(answer == Answer::kAccepted ? Answer::kUnreachable : answer);
            engine_->serve_senders();
          });
   });
