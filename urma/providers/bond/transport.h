@@ -75,7 +75,7 @@ class Transport final : public shm::Transport {
 
  private:
   void service_ends() override { wire().stop(); }
-  void let_go(SegmentRef segment) override { wire().unregistered(segment); }
+  void let_go(Segment* segment) override { wire().unregistered(segment->ref); }
   Wire& wire() const { return engine_.wire(); }
 
   const urma_eid_t eid_;

@@ -15,19 +15,6 @@
 namespace urma::rocm {
 namespace {
 
-class View final : public shm::OpaqueView {
- public:
-  View(std::shared_ptr<const PeerMemory> attachment, uint64_t offset)
-      : attachment_(std::move(attachment)), offset_(offset) {}
-  char* start() const override { return static_cast<char*>(attachment_->memory.base) + offset_; }
-  bool is_host_memory() const override { return attachment_->host_memory; }
-  Kind kind() const { return static_cast<Kind>(attachment_->memory.kind); }
-
- private:
-  const std::shared_ptr<const PeerMemory> attachment_;
-  const uint64_t offset_;
-};
-
 hsa_signal_t signal_of(const Outcome& signal) { return {reinterpret_cast<uint64_t>(signal.base)}; }
 
 void let_go(const HsaApi& api, const Outcome& memory) {
@@ -130,7 +117,7 @@ Attachments::Attachments(const HsaApi* api, const Topology* topology, Places* pl
 }
 
 Kind Attachments::kind_of(const shm::OpaqueView& view) {
-  return static_cast<const View&>(view).kind();
+  return static_cast<Kind>(static_cast<const PeerMemory*>(view.memory.get())->memory.kind);
 }
 
 void Attachments::stop() {
@@ -141,7 +128,7 @@ void Attachments::stop() {
   for (auto& [key, attempt] : std::exchange(attempts_, {})) {
     service_->cancel(attempt.timer);
     for (const Waiting& waiting : attempt.waiting) {
-      waiting.attached(nullptr, URMA_CR_ACK_TIMEOUT_ERR);
+      waiting.attached(std::nullopt, URMA_CR_ACK_TIMEOUT_ERR);
     }
   }
   known_.clear();
@@ -151,14 +138,15 @@ void Attachments::answer(const std::shared_ptr<const PeerMemory>& attachment,
                          const Waiting& waiting) {
   if (waiting.offset > attachment->memory.bytes ||
       waiting.len > attachment->memory.bytes - waiting.offset) {
-    return waiting.attached(nullptr, URMA_CR_REM_OPERATION_ERR);
+    return waiting.attached(std::nullopt, URMA_CR_REM_OPERATION_ERR);
   }
-  waiting.attached(std::make_shared<const View>(attachment, waiting.offset), URMA_CR_SUCCESS);
+  char* const start = static_cast<char*>(attachment->memory.base) + waiting.offset;
+  waiting.attached(shm::OpaqueView{attachment, start, attachment->host_memory}, URMA_CR_SUCCESS);
 }
 
 void Attachments::attach(const std::shared_ptr<const void>& connection,
                          const MemoryDescription& description, uint64_t len, Fd fd,
-                         shm::OpaqueMemory::OnAttached attached) {
+                         shm::OnAttached attached) {
   const Key key = {connection.get(), description.generation};
   Waiting waiting = {description.offset, len, std::move(attached)};
   std::erase_if(known_, [](const auto& entry) { return entry.second.expired(); });
@@ -222,7 +210,7 @@ void Attachments::finish(const Key& key, uint64_t serial, Outcome result) {
         "and network namespaces, and see HSA_ENABLE_IPC_MODE_LEGACY",
         result.why);
     for (const Waiting& waiting : attempt.waiting) {
-      waiting.attached(nullptr, URMA_CR_REM_ACCESS_ABORT_ERR);
+      waiting.attached(std::nullopt, URMA_CR_REM_ACCESS_ABORT_ERR);
     }
     return;
   }
@@ -261,7 +249,7 @@ void Attachments::time_out(const Key& key, uint64_t serial) {
                    "(URMA_ROCM_TIMEOUT_MS); requests that need it end",
                    patience_ns_ / 1'000'000);
   for (const Waiting& waiting : attempt.waiting) {
-    waiting.attached(nullptr, URMA_CR_ACK_TIMEOUT_ERR);
+    waiting.attached(std::nullopt, URMA_CR_ACK_TIMEOUT_ERR);
   }
 }
 

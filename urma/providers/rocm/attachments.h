@@ -72,7 +72,7 @@ class Attachments {
               Service* service, uint64_t patience_ns);
 
   void attach(const std::shared_ptr<const void>& connection, const MemoryDescription& description,
-              uint64_t len, Fd fd, shm::OpaqueMemory::OnAttached attached);
+              uint64_t len, Fd fd, shm::OnAttached attached);
   // Ends all attempts in progress; what comes later is released.
   void stop();
   // Any thread. For a view that came from here.
@@ -84,7 +84,7 @@ class Attachments {
   struct Waiting {
     uint64_t offset;
     uint64_t len;
-    shm::OpaqueMemory::OnAttached attached;
+    shm::OnAttached attached;
   };
   // One call of the runtime in progress.
   struct Attempt {

@@ -16,23 +16,22 @@
 #include "urma/base/host.h"
 #include "urma/base/provider_module.h"
 #include "urma/providers/rocm/device.h"
-#include "urma/providers/rocm/engine.h"
 #include "urma/providers/rocm/memory_calls.h"
 #include "urma/providers/rocm/path.h"
 #include "urma/providers/rocm/pins.h"
 #include "urma/providers/rocm/runtime.h"
-#include "urma/providers/rocm/sender.h"
+#include "urma/providers/rocm/transport.h"
 #include "urma/providers/shm/peer.h"
 #include "urma/providers/shm/receiver.h"
 #include "urma/providers/shm/remote.h"
-#include "urma/providers/shm/transport.h"
+#include "urma/providers/shm/sender.h"
 
 namespace urma::rocm {
 namespace {
 
 constexpr uint64_t kNsPerMs = 1'000'000;
 
-EngineSettings read_settings(const Settings& settings, const Topology& topology) {
+TransportSettings read_settings(const Settings& settings, const Topology& topology) {
   const std::string share = settings.text("URMA_ROCM_IPC");
   // Without a GPU the calls that share memory end with a signal on some kernels.
   return {share == "auto" ? topology.has_gpu() : share == "on",
@@ -44,27 +43,21 @@ EngineSettings read_settings(const Settings& settings, const Topology& topology)
 struct Machinery {
   Machinery(const urma_host& host, std::unique_ptr<HsaRuntime> opened)
       : runtime(std::move(opened)),
-        engine(&runtime->api(), &runtime->topology(), host.service,
-               read_settings(*host.settings, runtime->topology())),
-        transport("rocm", host, &copy, &engine),
+        transport(host, &copy, &runtime->api(), &runtime->topology(),
+                  read_settings(*host.settings, runtime->topology())),
         infos(list_devices(runtime->topology(), host.settings->flag("URMA_ROCM_CPU"),
                            static_cast<uint32_t>(transport.runtime().eids().size()))) {
     for (const DeviceInfo& info : infos) {
       devices.emplace_back(info.name.c_str(), &transport,
                            Faults::parse(host.settings->text("URMA_FAULT")));
     }
-    engine.start(&transport);
   }
-  ~Machinery() {
-    engine.stop();
-    transport.stop();
-  }
+  ~Machinery() { transport.stop(); }
 
   std::unique_ptr<HsaRuntime> runtime;
   Pins pins{&runtime->api(), &runtime->topology()};
   shm::ProcessVmCopy copy;
-  Engine engine;
-  shm::Transport transport;
+  Transport transport;
   const std::vector<DeviceInfo> infos;
   std::deque<SoftwareDevice> devices;  // in the same order
 };
@@ -108,7 +101,7 @@ uint64_t attached_as(Kind kind, urma_target_seg_t* segment) {
   const uint64_t found = granted->attached_at(segment->seg.ubva.va, segment->seg.len);
   if (found == 0 || Attachments::kind_of(*granted->attached) != kind) return 0;
   // Part of a signal is not a signal.
-  const bool whole = found == reinterpret_cast<uint64_t>(granted->attached->start());
+  const bool whole = found == reinterpret_cast<uint64_t>(granted->attached->start);
   return kind == kMemory || whole ? found : 0;
 }
 
@@ -119,7 +112,7 @@ void* attached_memory(urma_target_seg_t* segment) {
 
 urma_target_seg_t* register_signal(urma_context_t* ctx, urma_seg_cfg_t* cfg, uint64_t signal) {
   return guarded(URMA_LOG_SITE, [&]() -> urma_target_seg_t* {
-    auto shared = machinery().engine.share_signal({signal});
+    auto shared = machinery().transport.share_signal({signal});
     cfg->va = reinterpret_cast<uint64_t>(shared->name);
     cfg->len = kSignalBytes;
     return static_cast<Context*>(ctx)->register_foreign(cfg, [&](urma::Segment* segment) {
@@ -147,7 +140,7 @@ class Provider {
     context_ops = make_ops(kName);
     const Settings& settings = *host()->settings;
     const bool faulty = !settings.text("URMA_FAULT").empty();
-    add_post_ops<Sender, Path, shm::Receiver>(faulty, &context_ops);
+    add_post_ops<shm::Sender, Path, shm::Receiver>(faulty, &context_ops);
     std::string why;
     auto runtime =
         HsaRuntime::open(settings.text("URMA_ROCM_LIBRARY"), settings.flag("URMA_ROCM_CPU"), &why);

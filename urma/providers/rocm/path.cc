@@ -6,15 +6,15 @@
 
 #include "jetty/iovecs.h"
 #include "urma/providers/rocm/landing.h"
-#include "urma/providers/rocm/sender.h"
+#include "urma/providers/rocm/transport.h"
 #include "urma/providers/shm/direct.h"
-#include "urma/providers/shm/transport.h"
+#include "urma/providers/shm/sender.h"
 
 namespace urma::rocm {
 
-Path::Path(Sender* sender, RemoteQueue* target, uint32_t hint)
+Path::Path(shm::Sender* sender, RemoteQueue* target, uint32_t hint)
     : QueuePath(sender, target, hint),
-      engine_(sender->copies()),
+      engine_(static_cast<Transport&>(sender->transport()).copies()),
       jfc_(static_cast<const CompletionQueue*>(sender->config().jfc)) {}
 
 bool Path::advance() {
@@ -93,7 +93,7 @@ Path::Step Path::transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* 
   if (allowed != Step::kInFlight) return allowed;
   if (grant->is_opaque) {
     *status = grant->attach_status;
-    if (grant->attached == nullptr) return Step::kDone;
+    if (!grant->attached) return Step::kDone;
     return transfer_to_device(entry, *grant->attached, entry->remote_addr - grant->segment.base,
                               status);
   }
@@ -108,9 +108,9 @@ Path::Step Path::transfer_to_device(SendEntry* entry, const shm::OpaqueView& vie
   if (entry->moved == entry->bytes) return Step::kDone;
   const bool side_by_side = entry->kind == OpKind::kWrite || entry->kind == OpKind::kRead;
   if (current_.copy == nullptr) {
-    collect_pieces(entry, 0, entry->bytes, view.start() + offset, entry->kind != OpKind::kRead);
+    collect_pieces(entry, 0, entry->bytes, view.start + offset, entry->kind != OpKind::kRead);
     if (!side_by_side) {
-      begin_current(pieces_);
+      current_.copy = engine_->begin(pieces_);
     } else {
       auto copy = engine_->begin(pieces_);
       if (copy->ended(status)) return Step::kDone;
@@ -122,10 +122,6 @@ Path::Step Path::transfer_to_device(SendEntry* entry, const shm::OpaqueView& vie
   const Step step = await_current(status);
   if (step == Step::kDone) entry->moved = entry->bytes;
   return step;
-}
-
-void Path::begin_current(std::span<const CopyPiece> pieces) {
-  current_.copy = engine_->begin(pieces);
 }
 
 // kDone once it has ended; then there is none.
@@ -157,7 +153,7 @@ Path::Step Path::transfer_by_buffer(SendEntry* entry, const shm::Grant& grant, u
       // Pieces that a turn has no room for are left to the next.
       current_.bytes = 0;
       for (const CopyPiece& piece : pieces_) current_.bytes += piece.bytes;
-      begin_current(pieces_);
+      current_.copy = engine_->begin(pieces_);
     }
     Step step = gathered ? Step::kDone : await_current(status);
     if (step != Step::kDone || *status != URMA_CR_SUCCESS) return step;
@@ -202,15 +198,15 @@ Path::Step Path::atomic(SendEntry* entry, urma_cr_status_t* status) {
   if (allowed != Step::kInFlight) return allowed;
   if (!grant->is_opaque) return QueuePath::atomic(entry, status);
   *status = grant->attach_status;
-  if (grant->attached == nullptr) return Step::kDone;
+  if (!grant->attached) return Step::kDone;
   *status = URMA_CR_REM_UNSUPPORTED_REQ_ERR;
-  if (!grant->attached->is_host_memory() || entry->remote_addr % entry->bytes != 0) {
+  if (!grant->attached->is_host_memory || entry->remote_addr % entry->bytes != 0) {
     because("address {:#x} is not a multiple of {}, or not memory of the host", entry->remote_addr,
             entry->bytes);
     return Step::kDone;
   }
   if (write) collect(entry, entry->operand);
-  execute_at(entry, grant->attached->start() + (entry->remote_addr - grant->segment.base));
+  execute_at(entry, grant->attached->start + (entry->remote_addr - grant->segment.base));
   *status = URMA_CR_SUCCESS;
   return Step::kDone;
 }
@@ -219,10 +215,10 @@ Path::Step Path::write_value(const shm::Grant& grant, uint64_t addr, uint64_t va
                              urma_cr_status_t* status) {
   if (!grant.is_opaque) return QueuePath::write_value(grant, addr, value, status);
   *status = grant.attach_status;
-  if (grant.attached == nullptr) return Step::kDone;
+  if (!grant.attached) return Step::kDone;
   *status = URMA_CR_SUCCESS;
-  char* const word = grant.attached->start() + (addr - grant.segment.base);
-  if (grant.attached->is_host_memory()) {
+  char* const word = grant.attached->start + (addr - grant.segment.base);
+  if (grant.attached->is_host_memory) {
     // A reader that sees the value sees all data: the copies before it have ended, and their end
     // was loaded with acquire.
     if (addr % sizeof(value) == 0) {
@@ -236,7 +232,7 @@ Path::Step Path::write_value(const shm::Grant& grant, uint64_t addr, uint64_t va
     current_.buffer = engine_->buffer(sizeof(value));
     std::memcpy(current_.buffer->data(), &value, sizeof(value));
     const CopyPiece piece = {word, current_.buffer->data(), sizeof(value)};
-    begin_current({&piece, 1});
+    current_.copy = engine_->begin({&piece, 1});
   }
   return await_current(status);
 }
@@ -255,7 +251,7 @@ Path::Step Path::send(SendEntry* entry, urma_cr_status_t* status) {
     if (current_.copy == nullptr) {
       current_.buffer = engine_->buffer(entry->bytes);
       collect_pieces(entry, 0, entry->bytes, current_.buffer->data(), true);
-      begin_current(pieces_);
+      current_.copy = engine_->begin(pieces_);
     }
     const Step gathered = await_current(status);
     if (gathered != Step::kDone || *status != URMA_CR_SUCCESS) return gathered;

@@ -12,8 +12,6 @@
 
 namespace urma::rocm {
 
-class Sender;
-
 // The runtime copies memory of devices, here or at the target, while the program goes on.
 // Everything else takes the way of QueuePath.
 //
@@ -21,7 +19,7 @@ class Sender;
 // before it.
 class Path : public shm::QueuePath {
  public:
-  Path(Sender* sender, RemoteQueue* target, uint32_t hint);
+  Path(shm::Sender* sender, RemoteQueue* target, uint32_t hint);
 
   bool advance() override;
 
@@ -66,7 +64,6 @@ class Path : public shm::QueuePath {
   Step move_buffer(SendEntry* entry, const shm::Grant& grant, uint64_t* moved,
                    urma_cr_status_t* status);
   Step await_current(urma_cr_status_t* status);
-  void begin_current(std::span<const CopyPiece> pieces);
   void collect_pieces(SendEntry* entry, uint64_t skip, uint64_t bytes, char* other,
                       bool from_local);
 

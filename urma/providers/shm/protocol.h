@@ -96,7 +96,7 @@ struct ImportSegmentAnswer {
 };
 
 // Comes with a sealed memory of `parts` PartDescriptions, followed by the files that they name.
-// If `opaque` is 1, with the descriptors of the provider's OpaqueMemory instead.
+// If `opaque` is 1, with the descriptors of Transport::describe() instead.
 struct MapSegmentAnswer {
   uint32_t parts;
   uint32_t index;

@@ -25,7 +25,7 @@ void Receiver::ways_gone() {
 std::optional<Receiver::Step> Receiver::begin_parts(IncomingRing* ring, const Message& message,
                                                     ReceiveEntry* entry, urma_cr_status_t local,
                                                     Poll* poll) {
-  if (local == URMA_CR_LOC_ACCESS_ERR && transport_->opaque() != nullptr) {
+  if (local == URMA_CR_LOC_ACCESS_ERR && transport_->has_opaque()) {
     return begin_landing(ring, message, entry, poll);
   }
   if (local != URMA_CR_SUCCESS || (message.flags & kByReference) == 0) return std::nullopt;
@@ -39,7 +39,7 @@ std::optional<Receiver::Step> Receiver::begin_landing(IncomingRing* ring, const 
                                                       ReceiveEntry* entry, Poll* poll) {
   std::unique_ptr<OpaqueLanding> landing;
   try {
-    landing = transport_->opaque()->land(ReceiveQueue::pieces(entry), message.length);
+    landing = transport_->land(ReceiveQueue::pieces(entry), message.length);
     if (landing == nullptr) return std::nullopt;
   } catch (const std::exception& error) {
     URMA_LOG_LIMITED(ERR, "a message of {} bytes cannot be gathered: {}", message.length,

@@ -219,7 +219,7 @@ bool Receiver::worth_help(const IncomingRing& ring, const Pull& pull,
   const bool in_parts = bytes % kPartBytes == 0 || pull.moved + bytes == pull.message.length;
   const SharedPages* pages = transport_->pages();
   return in_parts && ring.process->may_help.load(std::memory_order_relaxed) &&
-         pull.landing == nullptr && transport_->opaque() == nullptr &&
+         pull.landing == nullptr && !transport_->has_opaque() &&
          (pages == nullptr || !pages->may_move());
 }
 

@@ -53,7 +53,7 @@ bool answers_for(const MapSegmentAnswer& answer, const Grant& granted) {
 }
 
 uint64_t hold_ns(const Grant& granted, const Transport& transport) {
-  if (granted.is_opaque) return transport.patience_ns() + transport.opaque()->patience_ns();
+  if (granted.is_opaque) return transport.patience_ns() + transport.attach_ns();
   return granted.link->peer().reachable() ? kHoldNs : transport.patience_ns();
 }
 
@@ -178,7 +178,7 @@ bool RemoteSegment::accept(std::shared_ptr<Link> link, const Wanted& wanted,
   const Grant* before = grant();
   const bool kept =
       before != nullptr && before->link == link && before->segment.says_the_same(segment);
-  const bool mapped = kept && (before->mapped_bytes != 0 || before->attached != nullptr ||
+  const bool mapped = kept && (before->mapped_bytes != 0 || before->attached.has_value() ||
                                mapping_.load(std::memory_order_relaxed));
   const bool map_now =
       mapped_ == Mapped::kWhenItPays && !mapped && (wanted_ || reach != Reach::kCopied);
@@ -190,7 +190,7 @@ bool RemoteSegment::accept(std::shared_ptr<Link> link, const Wanted& wanted,
   fresh->link = std::move(link);
   fresh->wanted = wanted;
   fresh->segment = segment;
-  fresh->is_opaque = reach == Reach::kOpaque && transport_->opaque() != nullptr;
+  fresh->is_opaque = reach == Reach::kOpaque && transport_->has_opaque();
   try {
     publish(std::move(fresh));
   } catch (...) {
@@ -327,9 +327,9 @@ void RemoteSegment::finish_opaque(const Grant* granted, const Reply& reply, Atta
     if (reply.answer == Answer::kAccepted) {
       status = URMA_CR_REM_OPERATION_ERR;
       if (reply.map_segment.opaque != 0 && answers_for(reply.map_segment, *granted)) {
-        return transport_->opaque()->attach(
+        return transport_->attach(
             granted->link, granted->segment, fds,
-            [this, granted](std::shared_ptr<const OpaqueView> view, urma_cr_status_t attached_as) {
+            [this, granted](std::optional<OpaqueView> view, urma_cr_status_t attached_as) {
               attached(granted, std::move(view), attached_as);
             });
       }
@@ -338,15 +338,15 @@ void RemoteSegment::finish_opaque(const Grant* granted, const Reply& reply, Atta
     URMA_LOG_LIMITED(WARNING, "segment at va {:#x} of token id {:#x} is not attached: {}",
                      uint64_t{seg.ubva.va}, seg.token_id, error.what());
   }
-  attached(granted, nullptr, status);
+  attached(granted, std::nullopt, status);
 }
 
-void RemoteSegment::attached(const Grant* granted, std::shared_ptr<const OpaqueView> view,
+void RemoteSegment::attached(const Grant* granted, std::optional<OpaqueView> view,
                              urma_cr_status_t status) {
   {
     const MutexLock lock(mutex_);
     // Publishes nothing if it cannot be attached for the reason already known.
-    if (grant() == granted && (view != nullptr || granted->attach_status != status)) {
+    if (grant() == granted && (view.has_value() || granted->attach_status != status)) {
       std::unique_ptr<Grant> grant = again(*granted);
       grant->attached = std::move(view);
       grant->attach_status = status;
@@ -376,10 +376,8 @@ bool RemoteSegment::about_to_be_mapped() const {
 }
 
 const Grant* RemoteSegment::wait_settled() {
-  const uint64_t attaching =
-      transport_->opaque() == nullptr ? 0 : transport_->opaque()->patience_ns();
-  const auto patience =
-      std::chrono::nanoseconds(transport_->patience_ns() + attaching + moving_ns(seg.len));
+  const auto patience = std::chrono::nanoseconds(transport_->patience_ns() +
+                                                 transport_->attach_ns() + moving_ns(seg.len));
   const MutexLock lock(mutex_);
   const auto deadline = std::chrono::steady_clock::now() + patience;
   while (is_asking() || mapping_.load(std::memory_order_relaxed)) {
@@ -396,8 +394,8 @@ uint64_t RemoteSegment::wait_mapped() {
   // The answer may have come before, without a mapping.
   map();
   const Grant* granted = wait_settled();
-  if (granted != nullptr && granted->attached != nullptr) {
-    return granted->attached->is_host_memory() ? granted->attached_at(seg.ubva.va, seg.len) : 0;
+  if (granted != nullptr && granted->attached.has_value()) {
+    return granted->attached->is_host_memory ? granted->attached_at(seg.ubva.va, seg.len) : 0;
   }
   if (granted == nullptr || granted->view == nullptr) return 0;
   const MappedView& view = *granted->view;

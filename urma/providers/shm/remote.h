@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "jetty/granted_segment.h"
@@ -29,7 +30,7 @@ struct Grant {
   std::unique_ptr<MappedView> view;  // NULL before the owner has answered what can be mapped
   // Memory that no processor reaches: attached once the owner has answered; else why not.
   bool is_opaque = false;
-  std::shared_ptr<const OpaqueView> attached;
+  std::optional<OpaqueView> attached;
   urma_cr_status_t attach_status = URMA_CR_ACK_TIMEOUT_ERR;
 
   // What a direct access needs of `view`, side by side; nothing if mapped_bytes is 0.
@@ -44,8 +45,8 @@ struct Grant {
   bool owner_gone() const { return link->gone(); }
   // Where these bytes are attached here, or 0.
   uint64_t attached_at(uint64_t addr, uint64_t bytes) const {
-    if (attached == nullptr || !segment.covers(addr, bytes)) return 0;
-    return reinterpret_cast<uint64_t>(attached->start()) + (addr - segment.base);
+    if (!attached || !segment.covers(addr, bytes)) return 0;
+    return reinterpret_cast<uint64_t>(attached->start) + (addr - segment.base);
   }
 };
 
@@ -105,8 +106,7 @@ class RemoteSegment final : public GrantedSegment<Grant> {
   void ask_mapping();
   void finish_mapping(const Grant* granted, const Reply& reply, Attached& fds);
   void finish_opaque(const Grant* granted, const Reply& reply, Attached& fds);
-  void attached(const Grant* granted, std::shared_ptr<const OpaqueView> view,
-                urma_cr_status_t status);
+  void attached(const Grant* granted, std::optional<OpaqueView> view, urma_cr_status_t status);
   void end_mapping();
   std::unique_ptr<MappedView> view_of(const Grant& granted, const MapSegmentAnswer& answer,
                                       Attached& fds);

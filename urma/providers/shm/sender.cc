@@ -72,7 +72,7 @@ bool Sender::lend(const CopyMessageRequest& asked,
 }
 
 std::unique_ptr<TargetPath> Sender::make_path(RemoteQueue* target, uint32_t hint) {
-  return std::make_unique<QueuePath>(this, target, hint);
+  return transport_->make_path(this, target, hint);
 }
 
 // Most requests are simple. All of their way is here, in post_one() or post_run() and what is

@@ -332,7 +332,7 @@ void Client::hand_out(const SegmentGrant& grant, uint32_t number) {
         return send(list.count(), list.fds());
       }
       answer.answer = Answer::kNoAccess;
-      transport_->opaque()->describe(segment, [&](std::span<const int> fds) { send(0, fds); });
+      transport_->describe(segment, [&](std::span<const int> fds) { send(0, fds); });
     });
     if (answer.answer == Answer::kAccepted) return;
   } catch (const std::exception& error) {

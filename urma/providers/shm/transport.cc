@@ -47,13 +47,12 @@ size_t count_processes(int dir_fd) {
 }  // namespace
 
 // A provider with opaque memory has several devices, and faults for each of them.
-Transport::Transport(const char* name, const urma_host& host, CopyEngine* copy,
-                     OpaqueMemory* opaque)
-    : DirectoryTransport(
-          host, opaque == nullptr ? Faults::parse(host.settings->text("URMA_FAULT")) : nullptr),
+Transport::Transport(const char* name, const urma_host& host, CopyEngine* copy, bool has_opaque)
+    : DirectoryTransport(host,
+                         has_opaque ? nullptr : Faults::parse(host.settings->text("URMA_FAULT"))),
       name_(name),
       copy_(copy),
-      opaque_(opaque),
+      has_opaque_(has_opaque),
       pages_(host.pages),
       ring_bytes_(
           std::bit_floor(static_cast<uint32_t>(host.settings->number("URMA_SHM_RING_SIZE")))),
@@ -164,10 +163,14 @@ void Transport::forget_channel(EventChannel* channel) {
   });
 }
 
+std::unique_ptr<TargetPath> Transport::make_path(Sender* sender, RemoteQueue* target,
+                                                 uint32_t hint) {
+  return std::make_unique<QueuePath>(sender, target, hint);
+}
+
 std::unique_ptr<urma::Sender> Transport::make_sender(const urma_jfs_cfg_t& cfg,
                                                      const QueueIdentity& identity,
                                                      const urma_jetty_id_t& id) {
-  if (opaque_ != nullptr) return opaque_->make_sender(cfg, identity, id);
   return make_own_sender<Sender, QueuePath>(faults(), this, cfg, identity, id);
 }
 
@@ -176,10 +179,6 @@ std::unique_ptr<urma::Receiver> Transport::make_receiver(const urma_jfr_cfg_t& c
                                                          const urma_eid_t& /*eid*/,
                                                          EventSubject* subject) {
   return std::make_unique<Receiver>(cfg, identity, subject, this);
-}
-
-std::unique_ptr<Segment> Transport::make_segment() {
-  return opaque_ == nullptr ? urma::Transport::make_segment() : opaque_->make_segment();
 }
 
 // A right to write memory that this process itself may not write would fail at the first request. A
@@ -214,7 +213,6 @@ void Transport::require_writable(const Segment& segment) {
 
 // What peers can map of it is given back unless the table takes it in.
 void Transport::enter(Segment* segment) {
-  if (opaque_ != nullptr) opaque_->enter(segment);
   try {
     if (segment->opaque_len == 0) require_writable(*segment);
     if (pages_ != nullptr && segment->access != 0 && segment->opaque_len == 0) {
@@ -225,7 +223,6 @@ void Transport::enter(Segment* segment) {
     segments().add(segment);
   } catch (...) {
     if (segment->pages != 0) pages_->remove(segment->pages);
-    if (opaque_ != nullptr) opaque_->leave(segment);
     throw;
   }
 }
@@ -317,8 +314,7 @@ void Transport::unregister(Segment* segment) {
     static_cast<Sender&>(sender).take_back_unregistered();
     return false;
   });
-  let_go(segment->ref);
-  if (opaque_ != nullptr) opaque_->leave(segment);
+  let_go(segment);
   // Together with the rest of a peer's invalidation.
   if (segment->pages != 0) pages_->remove(segment->pages);
 }

@@ -9,10 +9,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "jetty/directory_transport.h"
+#include "jetty/sender.h"
 #include "segment/segment.h"
 #include "urma/base/mutex.h"
 #include "urma/providers/shm/kept_segments.h"
@@ -25,21 +28,21 @@
 
 namespace urma::shm {
 
+class Sender;
 class Server;
 
 class Transport : public DirectoryTransport {
  public:
   // `name` distinguishes providers in the runtime directory. Throws Error if the runtime
   // directory or the control socket is not available.
-  Transport(const char* name, const urma_host& host, CopyEngine* copy,
-            OpaqueMemory* opaque = nullptr);
+  Transport(const char* name, const urma_host& host, CopyEngine* copy, bool has_opaque = false);
   ~Transport() override;
   // Ends all links and the server. No queue of this transport may be used any more.
   void stop();
 
   CopyEngine& copy() { return *copy_; }
-  // NULL if the processor reaches all memory.
-  OpaqueMemory* opaque() const { return opaque_; }
+  // Whether there is memory that the processor does not reach.
+  bool has_opaque() const { return has_opaque_; }
   // NULL if nothing can be mapped.
   SharedPages* pages() { return pages_; }
   uint32_t ring_bytes() const { return ring_bytes_; }
@@ -65,6 +68,26 @@ class Transport : public DirectoryTransport {
   // The same for the process with this slot.
   std::shared_ptr<Link> link_to(uint32_t slot);
 
+  // Where a message of `bytes` bytes for a receive in opaque memory is gathered. NULL if part of
+  // the receive cannot be written. Throws Error.
+  virtual std::unique_ptr<OpaqueLanding> land(std::span<const LocalPiece> /*receive*/,
+                                              uint32_t /*bytes*/) {
+    return nullptr;
+  }
+  // Calls send(fds) with the descriptors that describe opaque memory of a segment to an importer;
+  // they are open during the call. Does not call it if the segment cannot be shared. Throws Error.
+  // Service thread, as attach().
+  virtual void describe(const Segment& /*segment*/,
+                        const std::function<void(std::span<const int> fds)>& /*send*/) {}
+  // With the descriptors from a peer's describe(): attaches its memory, within attach_ns(), and
+  // calls attached() exactly once. Memory that was attached over the same link is not attached
+  // again. Throws Error.
+  virtual void attach(const std::shared_ptr<Link>& /*link*/, const SegmentGrant& /*granted*/,
+                      Attached& /*fds*/, OnAttached /*attached*/) {}
+  virtual uint64_t attach_ns() const { return 0; }
+
+  // The path of a sender to a target; `hint` distinguishes the paths to one group.
+  virtual std::unique_ptr<TargetPath> make_path(Sender* sender, RemoteQueue* target, uint32_t hint);
   std::unique_ptr<urma::Sender> make_sender(const urma_jfs_cfg_t& cfg,
                                             const QueueIdentity& identity,
                                             const urma_jetty_id_t& id) override;
@@ -72,7 +95,6 @@ class Transport : public DirectoryTransport {
                                                 const QueueIdentity& identity,
                                                 const urma_eid_t& eid,
                                                 EventSubject* subject) override;
-  std::unique_ptr<Segment> make_segment() override;
   void enter(Segment* segment) override;
   void unregister(Segment* segment) override;
   ImportedSegment* import_segment(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
@@ -102,7 +124,7 @@ class Transport : public DirectoryTransport {
   // The transport stops: peers are served no more, and the links end next.
   virtual void service_ends() {}
   // No queue uses the registration any more, and its memory has not gone back yet.
-  virtual void let_go(SegmentRef /*segment*/) {}
+  virtual void let_go(Segment* /*segment*/) {}
   void await_openings();
   // Tells peers that were granted a registration of its end.
   void tell_peers(SegmentRef ended_ref);
@@ -114,7 +136,7 @@ class Transport : public DirectoryTransport {
 
   const std::string name_;
   CopyEngine* copy_;
-  OpaqueMemory* opaque_;
+  const bool has_opaque_;
   SharedPages* pages_;
   const uint32_t ring_bytes_;
   const uint64_t patience_ns_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "urma/providers/rocm/engine.h"
+#include "urma/providers/rocm/transport.h"
 
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -15,8 +15,9 @@
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
 #include "urma/providers/rocm/landing.h"
-#include "urma/providers/rocm/sender.h"
+#include "urma/providers/rocm/path.h"
 #include "urma/providers/shm/link.h"
+#include "urma/providers/shm/sender.h"
 
 namespace urma::rocm {
 namespace {
@@ -40,34 +41,29 @@ bool read_description(uint64_t nonce, uint64_t len, Attached& fds, MemoryDescrip
 
 }  // namespace
 
-Engine::Engine(const HsaApi* api, const Topology* topology, Service* service,
-               const EngineSettings& settings)
-    : api_(api),
+Transport::Transport(const urma_host& host, shm::CopyEngine* copy, const HsaApi* api,
+                     const Topology* topology, const TransportSettings& settings)
+    : shm::Transport("rocm", host, copy, /*has_opaque=*/true),
+      api_(api),
       topology_(topology),
-      service_(service),
       settings_(settings),
       copies_(api, topology, &places_, settings.cpu_bytes),
-      attachments_(api, topology, &places_, &copies_, service, settings.patience_ns) {}
-
-void Engine::start(shm::Transport* transport) {
-  transport_ = transport;
-  service_->run([this] {
-    service_->watch(copies_.wake_fd(), EPOLLIN, [this](uint32_t) {
+      attachments_(api, topology, &places_, &copies_, &service(), settings.patience_ns) {
+  service().run([this] {
+    service().watch(copies_.wake_fd(), EPOLLIN, [this](uint32_t) {
       uint64_t count;
       [[maybe_unused]] const ssize_t got = ::read(copies_.wake_fd(), &count, sizeof(count));
-      transport_->take_over();
+      take_over();
     });
   });
 }
 
-void Engine::stop() {
-  service_->run([this] {
-    service_->unwatch(copies_.wake_fd());
-    attachments_.stop();
-  });
+void Transport::service_ends() {
+  service().unwatch(copies_.wake_fd());
+  attachments_.stop();
 }
 
-std::unique_ptr<SharedSignal> Engine::share_signal(hsa_signal_t signal) {
+std::unique_ptr<SharedSignal> Transport::share_signal(hsa_signal_t signal) {
   if (!settings_.share) {
     fail(URMA_EINVAL,
          "ext_create_signal_handle: signals are not shared without a GPU; "
@@ -86,11 +82,20 @@ std::unique_ptr<SharedSignal> Engine::share_signal(hsa_signal_t signal) {
   return made;
 }
 
-std::unique_ptr<urma::Segment> Engine::make_segment() { return std::make_unique<Segment>(); }
+std::unique_ptr<urma::Segment> Transport::make_segment() { return std::make_unique<Segment>(); }
+
+void Transport::enter(urma::Segment* segment) {
+  claim(of(segment));
+  try {
+    shm::Transport::enter(segment);
+  } catch (...) {
+    let_go(segment);
+    throw;
+  }
+}
 
 // The runtime decides whose memory it is: memory that it does not know is the program's own.
-void Engine::enter(urma::Segment* segment) {
-  Segment* const entered = of(segment);
+void Transport::claim(Segment* segment) {
   hsa_amd_pointer_info_t info;
   const auto status = pointer_info(*api_, reinterpret_cast<const void*>(segment->base), &info);
   if (status != HSA_STATUS_SUCCESS) {
@@ -98,7 +103,7 @@ void Engine::enter(urma::Segment* segment) {
          status_text(*api_, status));
   }
   if (info.type == HSA_EXT_POINTER_TYPE_UNKNOWN || info.type == HSA_EXT_POINTER_TYPE_LOCKED) {
-    return lock_host_memory(entered);
+    return lock_host_memory(segment);
   }
   const uint64_t begin = number(info.agentBaseAddress);
   if (segment->base < begin || segment->len > info.sizeInBytes ||
@@ -120,19 +125,19 @@ void Engine::enter(urma::Segment* segment) {
          segment->base);
   }
   const MutexLock lock(mutex_);
-  entered->allocation = allocation_of(info);
+  segment->allocation = allocation_of(info);
   try {
-    if (segment->access != 0) share(entered->allocation.get());
-    entered->allocation->segments.push_back(entered);
+    if (segment->access != 0) share(segment->allocation.get());
+    segment->allocation->segments.push_back(segment);
   } catch (...) {
-    forget(std::exchange(entered->allocation, nullptr));
+    forget(std::exchange(segment->allocation, nullptr));
     throw;
   }
   segment->opaque_len = std::exchange(segment->len, 0);
 }
 
 // Locks it for the engines, which reach nothing else.
-void Engine::lock_host_memory(Segment* segment) {
+void Transport::lock_host_memory(Segment* segment) {
   auto agents = topology_->handles();
   void* const memory = reinterpret_cast<void*>(segment->base);
   void* for_agent = nullptr;
@@ -149,7 +154,7 @@ void Engine::lock_host_memory(Segment* segment) {
       places_.add({segment->base, segment->len, number(for_agent), topology_->cpu()->handle, true});
 }
 
-std::shared_ptr<Allocation> Engine::allocation_of(const hsa_amd_pointer_info_t& info) {
+std::shared_ptr<Allocation> Transport::allocation_of(const hsa_amd_pointer_info_t& info) {
   const uint64_t base = number(info.agentBaseAddress);
   const auto known = allocations_.find(base);
   if (known != allocations_.end()) return known->second;
@@ -176,7 +181,7 @@ std::shared_ptr<Allocation> Engine::allocation_of(const hsa_amd_pointer_info_t& 
 
 // A dma-buf if the runtime exports one, since it goes over the provider's own connection; else
 // the runtime's own handle.
-void Engine::share(Allocation* allocation) {
+void Transport::share(Allocation* allocation) {
   if (allocation->shared) return;
   void* const base = reinterpret_cast<void*>(allocation->base);
   if (api_->export_dmabuf != nullptr && !allocation->host_memory) {
@@ -202,7 +207,7 @@ void Engine::share(Allocation* allocation) {
 }
 
 // The last segment of an allocation removes it.
-void Engine::forget(const std::shared_ptr<Allocation>& allocation) {
+void Transport::forget(const std::shared_ptr<Allocation>& allocation) {
   if (!allocation->segments.empty()) return;
   places_.remove(allocation->base, allocation->place);
   const auto known = allocations_.find(allocation->base);
@@ -213,7 +218,7 @@ void Engine::forget(const std::shared_ptr<Allocation>& allocation) {
                                                  on_freed);
 }
 
-void Engine::leave(urma::Segment* segment) {
+void Transport::let_go(urma::Segment* segment) {
   Segment* const left = of(segment);
   copies_.settle(segment->base, segment->registered_len());
   if (left->locked != nullptr) {
@@ -229,13 +234,13 @@ void Engine::leave(urma::Segment* segment) {
   forget(std::exchange(left->allocation, nullptr));
 }
 
-void Engine::on_freed(void* base, void* engine) {
-  guarded(URMA_LOG_SITE, [&] { static_cast<Engine*>(engine)->freed(number(base)); });
+void Transport::on_freed(void* base, void* transport) {
+  guarded(URMA_LOG_SITE, [&] { static_cast<Transport*>(transport)->freed(number(base)); });
 }
 
 // Runs in the call that frees the memory, before it goes: afterwards nobody may touch it. The
 // callback leaves the runtime's list by itself.
-void Engine::freed(uint64_t base) {
+void Transport::freed(uint64_t base) {
   std::shared_ptr<Allocation> allocation;
   {
     const MutexLock lock(mutex_);
@@ -248,7 +253,7 @@ void Engine::freed(uint64_t base) {
                        "the memory of the segment at va {:#x} of token id {:#x} is freed; "
                        "unregister segments first",
                        segment->base, segment->token_id_value);
-      transport_->segments().end(segment->ref);
+      segments().end(segment->ref);
       static_cast<Context*>(segment->urma_ctx)
           ->events()
           .raise(URMA_EVENT_ELR_ERR, segment->token_id_value);
@@ -259,23 +264,28 @@ void Engine::freed(uint64_t base) {
   places_.remove(allocation->base, allocation->place);
 }
 
-std::unique_ptr<urma::Sender> Engine::make_sender(const urma_jfs_cfg_t& cfg,
-                                                  const QueueIdentity& identity,
-                                                  const urma_jetty_id_t& id) {
+std::unique_ptr<urma::Sender> Transport::make_sender(const urma_jfs_cfg_t& cfg,
+                                                     const QueueIdentity& identity,
+                                                     const urma_jetty_id_t& id) {
   Faults* const faults = static_cast<Context*>(cfg.jfc->urma_ctx)->faults();
-  return make_own_sender<Sender, Path>(faults, transport_, &copies_, cfg, identity, id);
+  return make_own_sender<shm::Sender, Path>(faults, this, cfg, identity, id);
 }
 
-std::unique_ptr<shm::OpaqueLanding> Engine::land(std::span<const LocalPiece> receive,
-                                                 uint32_t bytes) {
-  auto landing = std::make_unique<Landing>(&copies_, &transport_->segments(), receive);
+std::unique_ptr<TargetPath> Transport::make_path(shm::Sender* sender, RemoteQueue* target,
+                                                 uint32_t hint) {
+  return std::make_unique<Path>(sender, target, hint);
+}
+
+std::unique_ptr<shm::OpaqueLanding> Transport::land(std::span<const LocalPiece> receive,
+                                                    uint32_t bytes) {
+  auto landing = std::make_unique<Landing>(&copies_, &segments(), receive);
   if (!landing->stands()) return nullptr;
   landing->make_room(bytes);
   return landing;
 }
 
-// What enter() has written stays unchanged while the segment stands.
-bool Engine::describe(const Segment& told, MemoryDescription* description, int* fd) {
+// What claim() has written stays unchanged while the segment stands.
+bool Transport::describe(const Segment& told, MemoryDescription* description, int* fd) {
   if (told.signal != nullptr) {
     description->kind = kSignal;
     description->generation = told.signal->generation;
@@ -301,12 +311,12 @@ bool Engine::describe(const Segment& told, MemoryDescription* description, int* 
   return true;
 }
 
-void Engine::describe(const urma::Segment& segment,
-                      const std::function<void(std::span<const int> fds)>& send) {
+void Transport::describe(const urma::Segment& segment,
+                         const std::function<void(std::span<const int> fds)>& send) {
   MemoryDescription description = {};
   int fd = -1;
   if (!describe(static_cast<const Segment&>(segment), &description, &fd)) return;
-  description.nonce = transport_->runtime().nonce();
+  description.nonce = runtime().nonce();
   description.has_fd = fd >= 0 ? 1 : 0;
   const SharedMemory memory =
       SharedMemory::create("urma-device", sizeof(description), PeerMay::kRead);
@@ -315,13 +325,13 @@ void Engine::describe(const urma::Segment& segment,
   send({fds, fd >= 0 ? 2U : 1U});
 }
 
-void Engine::attach(const std::shared_ptr<shm::Link>& link, const SegmentGrant& granted,
-                    Attached& fds, OnAttached attached) {
+void Transport::attach(const std::shared_ptr<shm::Link>& link, const SegmentGrant& granted,
+                       Attached& fds, shm::OnAttached attached) {
   MemoryDescription description = {};
   if (!read_description(link->nonce(), granted.len, fds, &description)) {
-    return attached(nullptr, URMA_CR_REM_OPERATION_ERR);
+    return attached(std::nullopt, URMA_CR_REM_OPERATION_ERR);
   }
-  if (!settings_.share) return attached(nullptr, URMA_CR_REM_UNSUPPORTED_REQ_ERR);
+  if (!settings_.share) return attached(std::nullopt, URMA_CR_REM_UNSUPPORTED_REQ_ERR);
   Fd fd = fds.size() == 2 ? std::move(fds[1]) : Fd();
   attachments_.attach(link, description, granted.len, std::move(fd), std::move(attached));
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Memory of HSA agents as segments: registered, shared with other processes, and copied.
-#ifndef URMA_PROVIDERS_ROCM_ENGINE_H_
-#define URMA_PROVIDERS_ROCM_ENGINE_H_
+#ifndef URMA_PROVIDERS_ROCM_TRANSPORT_H_
+#define URMA_PROVIDERS_ROCM_TRANSPORT_H_
 
 #include <atomic>
 #include <cstdint>
@@ -13,7 +13,6 @@
 
 #include "urma/base/fd.h"
 #include "urma/base/mutex.h"
-#include "urma/base/service.h"
 #include "urma/providers/rocm/attachments.h"
 #include "urma/providers/rocm/copies.h"
 #include "urma/providers/rocm/hsa_api.h"
@@ -39,7 +38,7 @@ struct Allocation {
   hsa_amd_ipc_memory_t handle = {};
   Fd dmabuf;
   uint64_t dmabuf_offset = 0;
-  // Guarded by the engine's mutex.
+  // Guarded by the transport's mutex.
   std::vector<Segment*> segments;
 };
 
@@ -57,27 +56,26 @@ struct Segment : urma::Segment {
   Places::Id place = 0;
 };
 
-struct EngineSettings {
+struct TransportSettings {
   bool share;            // whether memory may be shared with other processes
   uint64_t patience_ns;  // for an attach
   uint64_t cpu_bytes;    // the CPU copies up to this size itself
 };
 
-class Engine final : public shm::OpaqueMemory {
+class Transport final : public shm::Transport {
  public:
-  // All outlive it. Throws Error.
-  Engine(const HsaApi* api, const Topology* topology, Service* service,
-         const EngineSettings& settings);
+  // All outlive it. Throws Error. Made and destroyed on any thread but the service thread.
+  Transport(const urma_host& host, shm::CopyEngine* copy, const HsaApi* api,
+            const Topology* topology, const TransportSettings& settings);
+  ~Transport() override { stop(); }
 
-  // Used between these two, which may be called on any thread but the service thread.
-  void start(shm::Transport* transport);
-  void stop();
-
+  Copies* copies() { return &copies_; }
   // Makes a handle for it, which a segment then stands for. Throws Error.
   std::unique_ptr<SharedSignal> share_signal(hsa_signal_t signal);
   std::unique_ptr<urma::Segment> make_segment() override;
   void enter(urma::Segment* segment) override;
-  void leave(urma::Segment* segment) override;
+  std::unique_ptr<TargetPath> make_path(shm::Sender* sender, RemoteQueue* target,
+                                        uint32_t hint) override;
   std::unique_ptr<urma::Sender> make_sender(const urma_jfs_cfg_t& cfg,
                                             const QueueIdentity& identity,
                                             const urma_jetty_id_t& id) override;
@@ -86,12 +84,16 @@ class Engine final : public shm::OpaqueMemory {
   void describe(const urma::Segment& segment,
                 const std::function<void(std::span<const int> fds)>& send) override;
   void attach(const std::shared_ptr<shm::Link>& link, const SegmentGrant& granted, Attached& fds,
-              OnAttached attached) override;
-  uint64_t patience_ns() const override { return settings_.patience_ns; }
+              shm::OnAttached attached) override;
+  uint64_t attach_ns() const override { return settings_.patience_ns; }
 
  private:
+  void service_ends() override;
+  void let_go(urma::Segment* segment) override;
+  // Finds out whose memory it is, and sets opaque_len.
+  void claim(Segment* segment);
   static bool describe(const Segment& told, MemoryDescription* description, int* fd);
-  static void on_freed(void* base, void* engine);
+  static void on_freed(void* base, void* transport);
   void freed(uint64_t base);
   void lock_host_memory(Segment* segment);
   std::shared_ptr<Allocation> allocation_of(const hsa_amd_pointer_info_t& info)
@@ -101,12 +103,10 @@ class Engine final : public shm::OpaqueMemory {
 
   const HsaApi* const api_;
   const Topology* const topology_;
-  Service* const service_;
-  const EngineSettings settings_;
+  const TransportSettings settings_;
   Places places_;
   Copies copies_;
   Attachments attachments_;
-  shm::Transport* transport_ = nullptr;
 
   Mutex mutex_;
   std::map<uint64_t, std::shared_ptr<Allocation>> allocations_ URMA_GUARDED_BY(mutex_);
@@ -115,4 +115,4 @@ class Engine final : public shm::OpaqueMemory {
 
 }  // namespace urma::rocm
 
-#endif  // URMA_PROVIDERS_ROCM_ENGINE_H_
+#endif  // URMA_PROVIDERS_ROCM_TRANSPORT_H_
