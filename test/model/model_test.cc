@@ -27,7 +27,7 @@ __tsan_default_suppressions() {  // NOLINT(bugprone-reserved-identifier)
          "race:urma::shm::RingLayout::copy_out\n"
          "race:urma::shm::QueuePath::atomic\n"
          "race:urma::shm::Sender::fill\n"
-         "race:urma::shm::ProcessVmCopy::copy\n";
+         "race:urma::shm::copy_by_kernel\n";
 }
 
 namespace urma_model {

@@ -69,7 +69,7 @@ Node::Node() {
   table.service = &service();
   table.pages = pages_of_nodes;
   table.runtime = []() -> Runtime* { return current; };
-  transport_ = std::make_unique<Transport>(kProvider, table, &copy_);
+  transport_ = std::make_unique<CountingTransport>(kProvider, table);
   const auto eids = static_cast<uint32_t>(runtime().eids().size());
   context_ =
       std::make_unique<Context>(transport_.get(), shm::device_attr(eids), &device_, /*index=*/0);

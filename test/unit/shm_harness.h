@@ -30,7 +30,6 @@
 #include "urma/core/process/service_thread.h"
 #include "urma/core/process/settings.h"
 #include "urma/providers/shm/device.h"
-#include "urma/providers/shm/peer.h"
 #include "urma/providers/shm/protocol.h"
 #include "urma/providers/shm/receiver.h"
 #include "urma/providers/shm/ring.h"
@@ -161,9 +160,9 @@ class Node : public Host {
                         uint64_t user_ctx);
   void receive(urma_jfr_t* jfr, std::vector<urma_sge_t> into, uint64_t user_ctx);
   // System calls that moved bytes between this process and another one.
-  uint64_t copies() const { return copy_.calls; }
+  uint64_t copies() const { return transport_->copies; }
   // Call before the first of them: false from `allows`, which is called before each, lets it fail.
-  void on_copy(std::function<bool(Direction)> allows) { copy_.allows = std::move(allows); }
+  void on_copy(std::function<bool(Direction)> allows) { transport_->allows = std::move(allows); }
   void arm(urma_jfc_t* jfc) { EXPECT_EQ(ops_.rearm_jfc(jfc, false), URMA_SUCCESS); }
   // The next event, acknowledged; NULL on timeout.
   urma_jfc_t* wait(urma_jfce_t* jfce, milliseconds limit);
@@ -185,22 +184,21 @@ class Node : public Host {
   urma_status_t post(urma_jfs_t* jfs, urma_target_jetty_t* to, urma_jfs_wr_t* wr, uint64_t user_ctx,
                      bool signalled);
 
-  struct CountingCopy : CopyEngine {
+  struct CountingTransport : Transport {
+    using Transport::Transport;
     urma_cr_status_t copy(Direction direction, const PeerProcess& peer,
                           std::span<const iovec> local, std::span<const iovec> remote,
                           uint64_t* moved) override {
-      ++calls;
+      ++copies;
       *moved = 0;
       if (allows && !allows(direction)) return URMA_CR_REM_ACCESS_ABORT_ERR;
-      return engine.copy(direction, peer, local, remote, moved);
+      return Transport::copy(direction, peer, local, remote, moved);
     }
-    shm::ProcessVmCopy engine;
-    std::atomic<uint64_t> calls{0};
+    std::atomic<uint64_t> copies{0};
     std::function<bool(Direction)> allows;
   };
 
-  CountingCopy copy_;
-  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<CountingTransport> transport_;
   urma_device_t device_ = {};
   urma_ops_t ops_ = {};
   std::unique_ptr<Context> context_;

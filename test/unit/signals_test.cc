@@ -62,12 +62,11 @@ TEST(Signals, AnInterruptedCopyDoesNotTakeThePeerForGone) {
   if (!peer.pidfd.valid()) GTEST_SKIP() << "no pidfd_open: " << std::strerror(errno);
   char from[64] = {}, into[64];
   const iovec remote = {from, sizeof(from)}, local = {into, sizeof(into)};
-  ProcessVmCopy engine;
   const Interrupter interrupter;
   const uint64_t until = handled.load(std::memory_order_relaxed) + 20'000;
   while (handled.load(std::memory_order_relaxed) < until) {
     uint64_t moved = 0;
-    ASSERT_EQ(engine.copy(Direction::kRead, peer, {&local, 1}, {&remote, 1}, &moved),
+    ASSERT_EQ(copy_by_kernel(Direction::kRead, peer, {&local, 1}, {&remote, 1}, &moved),
               URMA_CR_SUCCESS);
     ASSERT_EQ(moved, sizeof(from));
   }

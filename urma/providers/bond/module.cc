@@ -16,7 +16,6 @@
 #include "urma/providers/bond/ids.h"
 #include "urma/providers/bond/sender.h"
 #include "urma/providers/bond/transport.h"
-#include "urma/providers/shm/peer.h"
 #include "urma/providers/tcp/device.h"
 #include "urma/providers/tcp/settings.h"
 #include "urma/providers/tcp/wire.h"
@@ -89,8 +88,7 @@ class Provider {
                   tcp::timeout_ms(*host()->settings)};
   Ids ids_{host()->runtime(), eid_, has_network() ? &wire_.port_names() : nullptr};
   bool started_ = false;  // on the service thread
-  shm::ProcessVmCopy copy_;
-  Transport transport_{*host(), &copy_, eid_, &wire_, &ids_};
+  Transport transport_{*host(), eid_, &wire_, &ids_};
   SoftwareDevice device_{kDeviceName, &transport_};
 };
 

@@ -9,9 +9,8 @@
 
 namespace urma::bond {
 
-Transport::Transport(const urma_host& host, shm::CopyEngine* copy, const urma_eid_t& eid,
-                     Wire* wire, Ids* ids)
-    : shm::Transport("bond", host, copy),
+Transport::Transport(const urma_host& host, const urma_eid_t& eid, Wire* wire, Ids* ids)
+    : shm::Transport("bond", host),
       eid_(eid),
       ids_(ids),
       engine_(this, wire,

@@ -27,8 +27,7 @@ using Receiver = WireReceiverOver<shm::Receiver>;
 class Transport final : public shm::Transport {
  public:
   // `eid` and `ids` are those of this process. All outlive it.
-  Transport(const urma_host& host, shm::CopyEngine* copy, const urma_eid_t& eid, Wire* wire,
-            Ids* ids);
+  Transport(const urma_host& host, const urma_eid_t& eid, Wire* wire, Ids* ids);
   ~Transport() override { stop(); }
 
   WireEngine& engine() { return engine_; }

@@ -21,7 +21,6 @@
 #include "urma/providers/rocm/pins.h"
 #include "urma/providers/rocm/runtime.h"
 #include "urma/providers/rocm/transport.h"
-#include "urma/providers/shm/peer.h"
 #include "urma/providers/shm/receiver.h"
 #include "urma/providers/shm/remote.h"
 #include "urma/providers/shm/sender.h"
@@ -43,7 +42,7 @@ TransportSettings read_settings(const Settings& settings, const Topology& topolo
 struct Machinery {
   Machinery(const urma_host& host, std::unique_ptr<HsaRuntime> opened)
       : runtime(std::move(opened)),
-        transport(host, &copy, &runtime->api(), &runtime->topology(),
+        transport(host, &runtime->api(), &runtime->topology(),
                   read_settings(*host.settings, runtime->topology())),
         infos(list_devices(runtime->topology(), host.settings->flag("URMA_ROCM_CPU"),
                            static_cast<uint32_t>(transport.runtime().eids().size()))) {
@@ -56,7 +55,6 @@ struct Machinery {
 
   std::unique_ptr<HsaRuntime> runtime;
   Pins pins{&runtime->api(), &runtime->topology()};
-  shm::ProcessVmCopy copy;
   Transport transport;
   const std::vector<DeviceInfo> infos;
   std::deque<SoftwareDevice> devices;  // in the same order

@@ -41,9 +41,9 @@ bool read_description(uint64_t nonce, uint64_t len, Attached& fds, MemoryDescrip
 
 }  // namespace
 
-Transport::Transport(const urma_host& host, shm::CopyEngine* copy, const HsaApi* api,
-                     const Topology* topology, const TransportSettings& settings)
-    : shm::Transport("rocm", host, copy, /*has_opaque=*/true),
+Transport::Transport(const urma_host& host, const HsaApi* api, const Topology* topology,
+                     const TransportSettings& settings)
+    : shm::Transport("rocm", host, /*has_opaque=*/true),
       api_(api),
       topology_(topology),
       settings_(settings),

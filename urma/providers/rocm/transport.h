@@ -65,8 +65,8 @@ struct TransportSettings {
 class Transport final : public shm::Transport {
  public:
   // All outlive it. Throws Error. Made and destroyed on any thread but the service thread.
-  Transport(const urma_host& host, shm::CopyEngine* copy, const HsaApi* api,
-            const Topology* topology, const TransportSettings& settings);
+  Transport(const urma_host& host, const HsaApi* api, const Topology* topology,
+            const TransportSettings& settings);
   ~Transport() override { stop(); }
 
   Copies* copies() { return &copies_; }

@@ -7,7 +7,6 @@
 #include "urma/base/host.h"
 #include "urma/base/provider_module.h"
 #include "urma/providers/shm/device.h"
-#include "urma/providers/shm/peer.h"
 #include "urma/providers/shm/receiver.h"
 #include "urma/providers/shm/sender.h"
 #include "urma/providers/shm/transport.h"
@@ -42,8 +41,7 @@ class Provider {
   }
 
  private:
-  ProcessVmCopy copy_;
-  Transport transport_{"shm", *host(), &copy_};
+  Transport transport_{"shm", *host()};
   const urma_device_attr_t attr_ =
       device_attr(static_cast<uint32_t>(transport_.runtime().eids().size()));
   SoftwareDevice device_{kDeviceName, &transport_};

@@ -22,7 +22,7 @@ QueuePath::Step QueuePath::copy_far(Direction direction, const Grant& grant, uin
       // Its owner no longer waits for this write.
       if (!grant.stands()) return Step::kWait;
     }
-    *status = sender_->transport().copy().copy(direction, peer, local, {&remote, 1}, moved);
+    *status = sender_->transport().copy(direction, peer, local, {&remote, 1}, moved);
     if (*status == URMA_CR_REM_ACCESS_ABORT_ERR) {
       because("the peer's memory from {:#x} on is not mapped, or not with that right",
               addr + *moved);
@@ -128,7 +128,7 @@ void QueuePath::help_receiver() {
       add_lent(entry, help.offset() + skipped, uint64_t{taken->count} * kPartBytes, &own);
     }
     uint64_t moved;
-    const urma_cr_status_t status = sender_->transport().copy().copy(
+    const urma_cr_status_t status = sender_->transport().copy(
         Direction::kWrite, receiver, own.list(), help.places(*taken), &moved);
     help.tell(status == URMA_CR_SUCCESS && moved != 0 && moved == own.bytes());
   }

@@ -46,24 +46,13 @@ inline std::string name_of(const PeerProcess& process) {
 
 enum class Direction { kRead, kWrite };
 
-// How a transport reaches a peer's memory.
-class CopyEngine {
- public:
-  virtual ~CopyEngine() = default;
-  // Moves bytes between the two lists, which have the same total length, from the front on; *moved
-  // is how many. URMA_CR_SUCCESS, also if only a part was moved; otherwise none was. If the
-  // kernel refuses, the peer is no longer reachable() afterwards.
-  virtual urma_cr_status_t copy(Direction direction, const PeerProcess& peer,
+// Moves bytes between the two lists, which have the same total length, from the front on; *moved is
+// how many. Through the kernel, in the caller: the other side does nothing. URMA_CR_SUCCESS, also
+// if only a part was moved; otherwise none was. If the kernel refuses, the peer is no longer
+// reachable() afterwards.
+urma_cr_status_t copy_by_kernel(Direction direction, const PeerProcess& peer,
                                 std::span<const iovec> local, std::span<const iovec> remote,
-                                uint64_t* moved) = 0;
-};
-
-// Through the kernel, in the caller: the other side does nothing.
-class ProcessVmCopy final : public CopyEngine {
- public:
-  urma_cr_status_t copy(Direction direction, const PeerProcess& peer, std::span<const iovec> local,
-                        std::span<const iovec> remote, uint64_t* moved) override;
-};
+                                uint64_t* moved);
 
 }  // namespace urma::shm
 

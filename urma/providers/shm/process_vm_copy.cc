@@ -59,9 +59,9 @@ bool has_ended(const PeerProcess& process) {
   return ready > 0;
 }
 
-urma_cr_status_t ProcessVmCopy::copy(Direction direction, const PeerProcess& peer,
-                                     std::span<const iovec> local, std::span<const iovec> remote,
-                                     uint64_t* moved) {
+urma_cr_status_t copy_by_kernel(Direction direction, const PeerProcess& peer,
+                                std::span<const iovec> local, std::span<const iovec> remote,
+                                uint64_t* moved) {
   *moved = 0;
   if (local.empty() || remote.empty()) return URMA_CR_SUCCESS;
   if (has_ended(peer)) return URMA_CR_ACK_TIMEOUT_ERR;

@@ -199,8 +199,8 @@ urma_cr_status_t Receiver::pull_stretch(IncomingRing* ring, Pull* pulled, Receiv
   const urma_cr_status_t status =
       worth_help(*ring, pull, into.list())
           ? pull_jointly(ring, pull, into.list().front(), moved)
-          : transport_->copy().copy(Direction::kRead, *ring->process, into.list(),
-                                    source(pull, pull.moved, bytes).list(), moved);
+          : transport_->copy(Direction::kRead, *ring->process, into.list(),
+                             source(pull, pull.moved, bytes).list(), moved);
   if (status == URMA_CR_SUCCESS || status == URMA_CR_REM_DATA_POISON ||
       ring->process->reachable()) {
     return status;
@@ -246,7 +246,7 @@ urma_cr_status_t Receiver::pull_alone(const IncomingRing& ring, const Pull& pull
                                       iovec to) {
   while (to.iov_len != 0) {
     uint64_t moved = 0;
-    const urma_cr_status_t status = transport_->copy().copy(
+    const urma_cr_status_t status = transport_->copy(
         Direction::kRead, *ring.process, {&to, 1}, source(pull, offset, to.iov_len).list(), &moved);
     if (status != URMA_CR_SUCCESS) return status;
     offset += moved;

@@ -47,11 +47,10 @@ size_t count_processes(int dir_fd) {
 }  // namespace
 
 // A provider with opaque memory has several devices, and faults for each of them.
-Transport::Transport(const char* name, const urma_host& host, CopyEngine* copy, bool has_opaque)
+Transport::Transport(const char* name, const urma_host& host, bool has_opaque)
     : DirectoryTransport(host,
                          has_opaque ? nullptr : Faults::parse(host.settings->text("URMA_FAULT"))),
       name_(name),
-      copy_(copy),
       has_opaque_(has_opaque),
       pages_(host.pages),
       ring_bytes_(

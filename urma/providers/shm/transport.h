@@ -35,12 +35,11 @@ class Transport : public DirectoryTransport {
  public:
   // `name` distinguishes providers in the runtime directory. Throws Error if the runtime
   // directory or the control socket is not available.
-  Transport(const char* name, const urma_host& host, CopyEngine* copy, bool has_opaque = false);
+  Transport(const char* name, const urma_host& host, bool has_opaque = false);
   ~Transport() override;
   // Ends all links and the server. No queue of this transport may be used any more.
   void stop();
 
-  CopyEngine& copy() { return *copy_; }
   // Whether there is memory that the processor does not reach.
   bool has_opaque() const { return has_opaque_; }
   // NULL if nothing can be mapped.
@@ -67,6 +66,13 @@ class Transport : public DirectoryTransport {
   std::shared_ptr<Link> link_to(IdKind kind, const urma_eid_t& eid, uint32_t id);
   // The same for the process with this slot.
   std::shared_ptr<Link> link_to(uint32_t slot);
+
+  // How the memory of a peer is reached. Tests count and refuse such copies.
+  virtual urma_cr_status_t copy(Direction direction, const PeerProcess& peer,
+                                std::span<const iovec> local, std::span<const iovec> remote,
+                                uint64_t* moved) {
+    return copy_by_kernel(direction, peer, local, remote, moved);
+  }
 
   // Where a message of `bytes` bytes for a receive in opaque memory is gathered. NULL if part of
   // the receive cannot be written. Throws Error.
@@ -135,7 +141,6 @@ class Transport : public DirectoryTransport {
   void drop_gone_links();
 
   const std::string name_;
-  CopyEngine* copy_;
   const bool has_opaque_;
   SharedPages* pages_;
   const uint32_t ring_bytes_;
