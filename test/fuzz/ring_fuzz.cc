@@ -49,14 +49,14 @@ void look(Bytes* in, const RingProducer& producer, RingConsumer* consumer) {
           "a message is of a kind that there is");
   require(message.payload >= prefix_of(message.kind), "a prefix lies in the payload");
   std::vector<char> all(message.payload);
-  consumer->copy_payload(message, 0, all.data(), message.payload);
+  consumer->copy(message, 0, all.data(), message.payload);
   const auto offset = in->take<uint16_t>();
   const auto bytes = in->take<uint16_t>();
   std::vector<char> part(bytes);
-  consumer->copy_payload(message, offset, part.data(), bytes);
+  consumer->copy(message, offset, part.data(), bytes);
   if (message.slots == 1) {
     std::vector<char> slot(message.payload);
-    consumer->copy_slot(message, slot.data());
+    consumer->copy_plain(message, slot.data());
   }
   const uint64_t before = consumer->position();
   consumer->consume(message, in->take<uint8_t>());

@@ -52,7 +52,7 @@ bool send(RingProducer* producer, const std::vector<char>& data, uint32_t cookie
 
 std::vector<char> receive(RingConsumer* consumer, const Message& message, uint8_t status) {
   std::vector<char> data(message.payload);
-  consumer->copy_payload(message, 0, data.data(), message.payload);
+  consumer->copy(message, 0, data.data(), message.payload);
   consumer->consume(message, status);
   return data;
 }
@@ -140,10 +140,10 @@ TEST(Ring, CopiesExactlyThePayloadOfASlot) {
     ASSERT_TRUE(ends.producer.publish_slot(MessageKind::kSend, kWantsAnswer, data.data(), size,
                                            /*immediate=*/0, /*cookie=*/size));
     Message message;
-    ASSERT_TRUE(ends.consumer.peek_slot(&message));
+    ASSERT_TRUE(ends.consumer.peek_plain(&message));
     // Its neighbours stay as they are, and the sanitizers see a byte too many that is read.
     std::vector<char> taken(size + 2, '#');
-    ends.consumer.copy_slot(message, taken.data() + 1);
+    ends.consumer.copy_plain(message, taken.data() + 1);
     EXPECT_TRUE(taken.front() == '#' && taken.back() == '#');
     EXPECT_EQ(std::vector<char>(taken.begin() + 1, taken.end() - 1), data);
     ends.consumer.consume(message, URMA_CR_SUCCESS);
@@ -415,7 +415,7 @@ TEST(Ring, OnlyWholeMessagesOfOneSlotAreTakenAtOnce) {
             header.word =
                 first_word(0, static_cast<MessageKind>(kind), static_cast<uint8_t>(flags), slots);
             Message plain, any;
-            if (!ends.consumer.peek_slot(&plain)) continue;
+            if (!ends.consumer.peek_plain(&plain)) continue;
             ++taken;
             ASSERT_EQ(ends.consumer.peek(&any), Peek::kMessage);
             ASSERT_TRUE(is_whole(any) && any.slots == 1 && any.payload <= kSlotPayload);
@@ -430,7 +430,7 @@ TEST(Ring, OnlyWholeMessagesOfOneSlotAreTakenAtOnce) {
   EXPECT_EQ(taken, 2U * 4 * 2);
   header.word = first_word(1, MessageKind::kSend, 0, 1);
   Message plain;
-  EXPECT_FALSE(ends.consumer.peek_slot(&plain)) << "the message of another position";
+  EXPECT_FALSE(ends.consumer.peek_plain(&plain)) << "the message of another position";
 }
 
 TEST(Ring, OnlyTheOldestMessageThatSucceededIsReapedByItsCookie) {

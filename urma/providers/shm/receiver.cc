@@ -31,7 +31,7 @@ std::optional<Receiver::Step> Receiver::begin_parts(IncomingRing* ring, const Me
   if (local != URMA_CR_SUCCESS || (message.flags & kByReference) == 0) return std::nullopt;
   if (begin_pull(ring, message)) return go_on(ring, poll);
   // The sender's description differs from its announcement: nothing was received.
-  ring->ring.consume(message, URMA_CR_REM_RESP_LEN_ERR);
+  ring->consume(message, URMA_CR_REM_RESP_LEN_ERR);
   return Step::kMoved;
 }
 
@@ -49,12 +49,12 @@ std::optional<Receiver::Step> Receiver::begin_landing(IncomingRing* ring, const 
     return Step::kMoved;
   }
   if (!begin_pull(ring, message)) {
-    ring->ring.consume(message, URMA_CR_REM_RESP_LEN_ERR);
+    ring->consume(message, URMA_CR_REM_RESP_LEN_ERR);
     return Step::kMoved;
   }
   if ((message.flags & kByReference) == 0) {
     const uint32_t prefix = prefix_of(message.kind);
-    ring->ring.copy_payload(message, prefix, landing->data(), message.payload - prefix);
+    ring->copy(message, prefix, landing->data(), message.payload - prefix);
     ring->pull->moved = message.length;
   }
   ring->pull->landing = std::move(landing);

@@ -38,9 +38,10 @@ struct Pull {
 };
 
 // One ring that ends here. The service thread holds it too, to mark its end.
-struct IncomingRing : IncomingWay {
-  IncomingRing(RingConsumer consumer, std::shared_ptr<PeerProcess> sender_process)
-      : ring(std::move(consumer)), process(std::move(sender_process)) {}
+struct IncomingRing : IncomingWay, RingConsumer {
+  // Throws Error, as RingConsumer.
+  IncomingRing(Fd fd, uint32_t bytes, std::shared_ptr<PeerProcess> sender_process)
+      : RingConsumer(std::move(fd), bytes), process(std::move(sender_process)) {}
 
   // On the service thread: nothing further comes.
   void abandon(bool still_lends) {
@@ -55,51 +56,34 @@ struct IncomingRing : IncomingWay {
 
   // As ReceiveEngine wants it.
   [[gnu::always_inline]] Peek peek(Message* message) {
-    const Peek seen = ring.peek(message);
+    const Peek seen = RingConsumer::peek(message);
     const bool gone = seen == Peek::kMessage && (message->flags & kTakenBack) != 0;
     return gone ? pass_taken_back(message) : seen;
-  }
-  [[gnu::always_inline]] bool peek_plain(Message* message) const { return ring.peek_slot(message); }
-  void copy(const Message& message, uint32_t offset, void* to, uint32_t bytes) const {
-    ring.copy_payload(message, offset, to, bytes);
   }
   static constexpr bool kIsNear = true;
   [[gnu::always_inline]] bool copy_at_once(const Message& message, char* to) const {
     if (message.slots != 1 || message.kind == MessageKind::kSendInvalidate) return false;
-    ring.copy_slot(message, to);
+    copy_plain(message, to);
     return true;
   }
-  [[gnu::always_inline]] void copy_plain(const Message& message, char* to) const {
-    ring.copy_slot(message, to);
-  }
-  [[gnu::always_inline]] void consume(const Message& message, uint8_t status) {
-    ring.consume(message, status);
-  }
-  void close(uint8_t status) { ring.close(status); }
-  [[gnu::always_inline]] bool silent() const { return ring.silent(); }
-  struct Told {
-    uint64_t answers;
-    uint64_t errors;
-  };
-  [[gnu::always_inline]] Told told() const { return {ring.told(), ring.errors_told()}; }
   [[gnu::always_inline]] void after_turn(const Told& before, bool blocked) {
-    if (blocked) ring.answer_wanted();
+    if (blocked) answer_wanted();
     // A sender that could not be woken finds out by itself, when it looks after its requests.
-    if (ring.told() != before.answers) bell.ring(ring.errors_told() != before.errors);
+    if (told().answers != before.answers) bell.ring(told().errors != before.errors);
   }
   [[gnu::always_inline]] bool has_to_tell(const Told& before) const {
-    return ring.told() != before.answers && bell.may_be_awaited();
+    return told().answers != before.answers && bell.may_be_awaited();
   }
   void wake() { bell.ring(true); }
   // A look passes some of them, so that it ends.
   [[gnu::cold, gnu::noinline]] Peek pass_taken_back(Message* message) {
     Peek seen = Peek::kMessage;
     for (int i = 0; i < 16 && seen == Peek::kMessage && (message->flags & kTakenBack) != 0; ++i) {
-      ring.consume(*message, URMA_CR_WR_FLUSH_ERR);
+      consume(*message, URMA_CR_WR_FLUSH_ERR);
       // The next one waits by itself.
       rnr_since_ns = unbound_since_ns = 0;
       invalidated = false;
-      seen = ring.peek(message);
+      seen = RingConsumer::peek(message);
     }
     return seen;
   }
@@ -109,7 +93,6 @@ struct IncomingRing : IncomingWay {
   }
   std::string who() const { return name_of(*process); }
 
-  RingConsumer ring;
   const std::shared_ptr<PeerProcess> process;
   RemoteBell bell;       // of the sender's JFC
   Pull* pull = nullptr;  // of the first message, while it is copied in parts

@@ -86,7 +86,7 @@ std::optional<Receiver::Step> Receiver::pull_part(IncomingRing* ring, ReceiveEnt
     remote = pull_some(ring, &pull, entry);
     if (remote == URMA_CR_REM_DATA_POISON) {
       local = URMA_CR_LOC_DATA_POISON;
-    } else if (const auto lent = ring->ring.lent(); lent != RingConsumer::Lent::kStands) {
+    } else if (const auto lent = ring->lent(); lent != RingConsumer::Lent::kStands) {
       // The copied bytes may be others, which the program stored there after the end of its queue,
       // or of its registration.
       if (lent == RingConsumer::Lent::kGone) return end_abandoned(ring);
@@ -124,9 +124,9 @@ Receiver::Step Receiver::go_on(IncomingRing* ring, Poll* poll) {
   ring->pull = nullptr;
   end_parts();
   if (pull.count != 0 && pull.moved == pull.message.length) {
-    ring->ring.tell(pull.mapped                  ? CopyMethod::kMapped
-                    : ring->process->reachable() ? CopyMethod::kByKernel
-                                                 : CopyMethod::kStaged);
+    ring->tell(pull.mapped                  ? CopyMethod::kMapped
+               : ring->process->reachable() ? CopyMethod::kByKernel
+                                            : CopyMethod::kStaged);
   }
   if (!received) {
     // The sender's memory, or its right, failed; nothing was received and the receive stays posted.
@@ -134,7 +134,7 @@ Receiver::Step Receiver::go_on(IncomingRing* ring, Poll* poll) {
     URMA_LOG_FAILED(
         "queue {:#x}: a message of {} bytes of id {:#x} is refused: its memory cannot be copied",
         ring->target.id, pull.message.length, ring->sender.id);
-    ring->ring.consume(pull.message, remote);
+    ring->consume(pull.message, remote);
   } else {
     const bool poisoned = local == URMA_CR_LOC_DATA_POISON;
     if (local != URMA_CR_SUCCESS && !poisoned) log_failure(*ring, pull.message, entry, local);
@@ -151,7 +151,7 @@ Receiver::Step Receiver::go_on(IncomingRing* ring, Poll* poll) {
 // Other messages wait for the same receives, and this sender has had its time. A sender that lives
 // finds all of its messages ended, and opens another ring.
 Receiver::Step Receiver::end_unanswered(IncomingRing* ring) {
-  ring->ring.close(URMA_CR_ACK_TIMEOUT_ERR);
+  ring->close(URMA_CR_ACK_TIMEOUT_ERR);
   return Step::kFinished;
 }
 
@@ -226,8 +226,8 @@ bool Receiver::worth_help(const IncomingRing& ring, const Pull& pull,
 // URMA_CR_REM_DATA_POISON if something may still be written there.
 urma_cr_status_t Receiver::pull_jointly(IncomingRing* ring, const Pull& pull, iovec to,
                                         uint64_t* moved) {
-  JointTurn turn(ring->ring.joint(), ring->process.get(), ++ring->joint_turns,
-                 ring->ring.position(), pull.moved, to);
+  JointTurn turn(ring->joint(), ring->process.get(), ++ring->joint_turns, ring->position(),
+                 pull.moved, to);
   const auto copy = [&](const JointTurn::Window& part) URMA_NO_THREAD_SAFETY_ANALYSIS {
     return pull_alone(*ring, pull, pull.moved + part.offset,
                       {static_cast<char*>(to.iov_base) + part.offset, part.bytes});
@@ -278,8 +278,8 @@ std::shared_ptr<StagedCopy> Receiver::ask_sender(const IncomingRing& ring, uint6
   copy->bytes = static_cast<uint32_t>(bytes);
   Request request = {};
   request.type = RequestType::kCopyMessage;
-  request.copy_message = {ring.key, ring.ring.position(), ring.sender.id,
-                          0,        copy->bytes,          static_cast<uint32_t>(offset)};
+  request.copy_message = {ring.key, ring.position(), ring.sender.id,
+                          0,        copy->bytes,     static_cast<uint32_t>(offset)};
   transport_->service().post([copy, request, transport = transport_, slot = ring.process->slot] {
     ask_for_part(transport, slot, request, copy);
   });

@@ -208,8 +208,7 @@ RingConsumer::RingConsumer(Fd fd, uint32_t bytes)
 RingConsumer::RingConsumer(const RingProducer& producer)
     : layout_(producer.memory().data(), producer.bytes()) {}
 
-void RingConsumer::copy_payload(const Message& message, uint32_t offset, void* to,
-                                uint32_t bytes) const {
+void RingConsumer::copy(const Message& message, uint32_t offset, void* to, uint32_t bytes) const {
   if (bytes == 0 || bytes > message.payload || offset > message.payload - bytes) return;
   layout_.copy_out(position_, offset, to, bytes);
 }
@@ -225,12 +224,12 @@ RingConsumer::Lent RingConsumer::lent() const {
 
 void RingConsumer::note_error(uint8_t status) {
   layout_.answer(position_).store(status, std::memory_order_relaxed);
-  ++errors_told_;
+  ++told_.errors;
 }
 
 void RingConsumer::close(uint8_t status) {
   publish_position();
-  ++errors_told_;
+  ++told_.errors;
   // SYNC(ring-closed): release pairs with the acquire in RingProducer::closed.
   layout_.answers().closed.store(status, std::memory_order_release);
 }

@@ -305,10 +305,10 @@ class RingConsumer {
   // Reads the next message's header once. kBroken: the producer broke the rules; close the ring.
   [[gnu::always_inline]] Peek peek(Message* message) const;
   // The same for a SEND or SEND_IMM that lies whole in one slot, as most do: false for all else.
-  [[gnu::always_inline]] bool peek_slot(Message* message) const;
-  void copy_payload(const Message& message, uint32_t offset, void* to, uint32_t bytes) const;
+  [[gnu::always_inline]] bool peek_plain(Message* message) const;
+  void copy(const Message& message, uint32_t offset, void* to, uint32_t bytes) const;
   // The whole payload of a message of one slot.
-  [[gnu::always_inline]] void copy_slot(const Message& message, char* to) const {
+  [[gnu::always_inline]] void copy_plain(const Message& message, char* to) const {
     copy_payload_of_slot(to, reinterpret_cast<const char*>(next_ + 1), message.payload);
   }
   // Takes the message off the ring. Tells the producer a `status` other than success.
@@ -352,10 +352,12 @@ class RingConsumer {
   }
   // Tells the producer that everything further ends with `status`.
   void close(uint8_t status);
-  // told() changes whenever the producer is told something, errors_told() whenever that is an
-  // error.
-  uint64_t told() const { return told_; }
-  uint64_t errors_told() const { return errors_told_; }
+  // How often the producer was told something, and how often that was an error.
+  struct Told {
+    uint64_t answers = 0;
+    uint64_t errors = 0;
+  };
+  [[gnu::always_inline]] Told told() const { return told_; }
 
  private:
   // The last message of a lap may take the rest of it.
@@ -365,7 +367,7 @@ class RingConsumer {
   }
   [[gnu::always_inline]] void publish_position() {
     published_ = position_;
-    ++told_;
+    ++told_.answers;
     // SYNC(ring-consumed): release pairs with the acquire in RingProducer::refresh_consumed.
     layout_.answers().consumed.store(position_, std::memory_order_release);
   }
@@ -376,8 +378,7 @@ class RingConsumer {
   MessageHeader* next_ = &layout_.header(0);  // at position_
   uint64_t position_ = 0;
   uint64_t published_ = 0;
-  uint64_t told_ = 0;
-  uint64_t errors_told_ = 0;
+  Told told_;
   CopyMethod copies_ = CopyMethod::kByKernel;
 };
 
@@ -398,7 +399,7 @@ inline Peek RingConsumer::peek(Message* message) const {
   return sound ? Peek::kMessage : Peek::kBroken;
 }
 
-inline bool RingConsumer::peek_slot(Message* message) const {
+inline bool RingConsumer::peek_plain(Message* message) const {
   // Kind, flags and slots of such a message, less those of a SEND without flags.
   constexpr uint32_t kPlain = first_word(0, MessageKind::kSend, 0, 1) >> 32;
   constexpr uint32_t kMayDiffer = first_word(0, MessageKind{1}, kWantsAnswer | kSolicited, 0) >> 32;

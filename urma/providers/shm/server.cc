@@ -370,8 +370,7 @@ Answer Client::accept_ring(const OpenRingRequest& asked, Attached& fds, OpenRing
     return Answer::kMalformed;
   }
   if (rings_.size() >= kMaxRingsPerPeer) return Answer::kNoResources;
-  auto ring =
-      std::make_shared<IncomingRing>(RingConsumer(std::move(fds[0]), asked.ring_bytes), process_);
+  auto ring = std::make_shared<IncomingRing>(std::move(fds[0]), asked.ring_bytes, process_);
   ring->key = asked.key;
   if (has_bell) ring->bell = wakeups_.accept(asked.sender_jfc, region_, std::move(fds[1]));
   const WayRequest way = {
