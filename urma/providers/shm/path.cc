@@ -303,8 +303,7 @@ void QueuePath::publish_write(SendEntry* entry) {
 }
 
 void QueuePath::wake_where_awaited(bool solicited) {
-  const RemoteBell& bell = opening_->bell;
-  if (bell.awaited(solicited) && !bell.push()) opening_->link->hint_progress();
+  if (!opening_->bell.ring(solicited)) opening_->link->hint_progress();
 }
 
 }  // namespace urma::shm

@@ -55,27 +55,21 @@ class RemoteBell {
         watch_(*bell_, fence_),
         doorbell_(std::move(doorbell)) {}
 
-  // After something was published: whether the peer waits for it.
-  [[gnu::always_inline]] bool awaited(bool solicited) const {
-    if (bell_ == nullptr) return false;
+  // After something was published: wakes the peer if it waits for that. False if it should have
+  // been woken, and could not be.
+  bool ring(bool solicited) const {
     // SYNC(bell): the published data was stored before this look at the bell; pairs with the
     // barrier in the peer's CompletionQueue::arm.
     light_barrier(fence_);
     const uint32_t bits = bell_->seen();
-    return bits != 0 && wakes(bits, solicited);
+    return bits == 0 || !wakes(bits, solicited) || doorbell_->push();
   }
-  // The same, and also true if that look needs a fence before it.
+  // Whether ring() might wake it; also true if that look needs a fence before it.
   [[gnu::always_inline]] bool may_be_awaited() const { return watch_.may_be_set(); }
-  // Wakes the peer. False if it could not be woken.
-  bool push() const { return doorbell_->push(); }
-
-  // After something was published: wakes the peer if its JFC is armed. False if it should
-  // have been woken, and could not be.
-  bool ring(bool solicited) const { return !awaited(solicited) || push(); }
 
  private:
   std::shared_ptr<const PeerRegion> region_;
-  const Bell* bell_ = nullptr;
+  const Bell* bell_ = &kSilentBell;
   bool fence_ = false;
   BellWatch watch_;
   std::shared_ptr<const Doorbell> doorbell_;
