@@ -89,7 +89,7 @@ Path::Step Path::transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* 
   const Step awaited = await_staged(status);
   if (awaited != Step::kInFlight) return awaited;
   const shm::Grant* grant;
-  const Step allowed = authorize(entry, &grant, status);
+  const Step allowed = authorize(&sender()->implicit_imports(), entry, &grant, status);
   if (allowed != Step::kInFlight) return allowed;
   if (grant->is_opaque) {
     *status = grant->attach_status;
@@ -194,7 +194,7 @@ Path::Step Path::atomic(SendEntry* entry, urma_cr_status_t* status) {
   *status = URMA_CR_LOC_ACCESS_ERR;
   if (local_memory(entry) != Local::kHost) return Step::kDone;
   const shm::Grant* grant;
-  const Step allowed = authorize(entry, &grant, status);
+  const Step allowed = authorize(&sender()->implicit_imports(), entry, &grant, status);
   if (allowed != Step::kInFlight) return allowed;
   if (!grant->is_opaque) return QueuePath::atomic(entry, status);
   *status = grant->attach_status;

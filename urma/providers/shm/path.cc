@@ -225,7 +225,10 @@ QueuePath::Step QueuePath::write_imm(SendEntry* entry, uint64_t* budget, urma_cr
   if (!ring_->room_for(0)) return Step::kWait;
   const Step written = transfer(entry, budget, status);
   if (written != Step::kDone || *status != URMA_CR_SUCCESS) return written;
-  publish_write(entry);
+  ring_->begin(0);
+  ring_->publish(MessageKind::kWriteImm, flags_of(*entry), static_cast<uint32_t>(entry->bytes),
+                 entry->operand[0], sender_->queue().index_of(entry));
+  wake_where_awaited(entry->solicited);
   return Step::kInFlight;
 }
 
@@ -293,13 +296,6 @@ bool QueuePath::publish_now(MessageKind kind, uint8_t flags, const char* data, u
   ring_->append(data, bytes);
   ring_->publish(kind, flags, bytes, immediate, cookie);
   return true;
-}
-
-void QueuePath::publish_write(SendEntry* entry) {
-  ring_->begin(0);
-  ring_->publish(MessageKind::kWriteImm, flags_of(*entry), static_cast<uint32_t>(entry->bytes),
-                 entry->operand[0], sender_->queue().index_of(entry));
-  wake_where_awaited(entry->solicited);
 }
 
 void QueuePath::wake_where_awaited(bool solicited) {

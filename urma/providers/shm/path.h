@@ -85,7 +85,6 @@ class QueuePath : public RequestPath {
   virtual Step write_value(const Grant& grant, uint64_t addr, uint64_t value,
                            urma_cr_status_t* status);
 
-  Step authorize(SendEntry* entry, const Grant** grant, urma_cr_status_t* status);
   // kInFlight once the owner has taken the ring.
   Step open_ring(urma_cr_status_t* status);
   // Publishes into the ring, which the owner may not have taken yet. False if it has no room.
@@ -126,9 +125,8 @@ class QueuePath : public RequestPath {
                      urma_cr_status_t* status);
   void begin_staged(Direction direction, const Grant& grant, uint64_t addr,
                     std::span<const iovec> local);
-  bool atomic_mapped(SendEntry* entry, const Grant& grant);
   void call_atomic(const AtomicRequest& asked, const std::shared_ptr<Link>& link);
-  std::shared_ptr<AtomicCall> take_ended_call();
+  Step await_atomic(urma_cr_status_t* status);
 
   std::shared_ptr<RingOpening> request_ring(uint32_t bytes);
   bool lends_registered(SendEntry* entry) const;
@@ -138,7 +136,6 @@ class QueuePath : public RequestPath {
   bool goes_by_reference(SendEntry* entry, uint64_t payload);
   bool change_rings();
   void note_full(uint32_t payload);
-  void publish_write(SendEntry* entry);
   bool ring_idle() const { return opening_ == nullptr || opening_->ring.idle(); }
   void ask_to_close(const std::shared_ptr<RingOpening>& opening, bool lends);
   void drop_ring();

@@ -24,17 +24,12 @@ char* mapped_for_writing(const Grant& grant, uint64_t addr, uint64_t bytes) {
 
 }  // namespace
 
-QueuePath::Step QueuePath::authorize(SendEntry* entry, const Grant** grant,
-                                     urma_cr_status_t* status) {
-  return RequestPath::authorize(&sender_->implicit_imports(), entry, grant, status);
-}
-
 QueuePath::Step QueuePath::transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
   if (!local_memory_stands(entry, status)) return Step::kDone;
   const Step awaited = await_staged(status);
   if (awaited != Step::kInFlight) return awaited;
   const Grant* grant;
-  const Step allowed = authorize(entry, &grant, status);
+  const Step allowed = authorize(&sender_->implicit_imports(), entry, &grant, status);
   if (allowed != Step::kInFlight) return allowed;
   while (entry->moved < entry->bytes) {
     if (*budget == 0) return Step::kWait;
@@ -75,12 +70,7 @@ QueuePath::Step QueuePath::transfer_some(SendEntry* entry, const Grant& grant, u
 
 QueuePath::Step QueuePath::write_notify(SendEntry* entry, uint64_t* budget,
                                         urma_cr_status_t* status) {
-  if (atomic_call_ != nullptr) {
-    const std::shared_ptr<AtomicCall> call = take_ended_call();
-    if (call == nullptr) return Step::kWait;
-    *status = outcome_of(call->answer);
-    return Step::kDone;
-  }
+  if (atomic_call_ != nullptr) return await_atomic(status);
   // First, so that nothing is written if nobody could be notified.
   const Grant* grant;
   const Step allowed = authorize_notified(&sender_->implicit_imports(), entry, &grant, status);
@@ -122,11 +112,12 @@ QueuePath::Step QueuePath::atomic(SendEntry* entry, urma_cr_status_t* status) {
   if (atomic_call_ == nullptr) {
     const Grant* grant;
     if (!local_memory_stands(entry, status)) return Step::kDone;
-    const Step allowed = authorize(entry, &grant, status);
+    const Step allowed = authorize(&sender_->implicit_imports(), entry, &grant, status);
     if (allowed != Step::kInFlight) return allowed;
     if (!aligned(*entry, status)) return Step::kDone;
     if (write) collect(entry, entry->operand);
-    if (atomic_mapped(entry, *grant)) {
+    if (char* word = mapped_for_writing(*grant, entry->remote_addr, entry->bytes)) {
+      execute_at(entry, word);
       *status = URMA_CR_SUCCESS;
       return Step::kDone;
     }
@@ -139,22 +130,12 @@ QueuePath::Step QueuePath::atomic(SendEntry* entry, urma_cr_status_t* status) {
     std::copy(std::begin(entry->operand), std::end(entry->operand), asked.operand);
     call_atomic(asked, grant->link);
   }
-  const std::shared_ptr<AtomicCall> call = take_ended_call();
-  if (call == nullptr) return Step::kWait;
-  *status = outcome_of(call->answer);
-  if (*status != URMA_CR_SUCCESS || write) return Step::kDone;
+  const Step called = await_atomic(status);
+  if (called != Step::kDone || *status != URMA_CR_SUCCESS || write) return called;
   if (!local_memory_stands(entry, status)) return Step::kDone;
   const LocalPiece& result = SendQueue::pieces(entry)[0];
-  std::memcpy(reinterpret_cast<void*>(result.addr), call->old_value, result.len);
+  std::memcpy(reinterpret_cast<void*>(result.addr), atomic_call_->old_value, result.len);
   return Step::kDone;
-}
-
-// False if the word is not mapped.
-bool QueuePath::atomic_mapped(SendEntry* entry, const Grant& grant) {
-  char* mapped = mapped_for_writing(grant, entry->remote_addr, entry->bytes);
-  if (mapped == nullptr) return false;
-  execute_at(entry, mapped);
-  return true;
 }
 
 void QueuePath::execute_at(SendEntry* entry, char* target) {
@@ -165,10 +146,11 @@ void QueuePath::execute_at(SendEntry* entry, char* target) {
   std::memcpy(reinterpret_cast<void*>(result.addr), before, result.len);
 }
 
-// NULL before the owner has answered.
-std::shared_ptr<AtomicCall> QueuePath::take_ended_call() {
-  if (!atomic_call_->has_ended()) return nullptr;
-  return std::move(atomic_call_);
+// The next request drops the call.
+QueuePath::Step QueuePath::await_atomic(urma_cr_status_t* status) {
+  if (!atomic_call_->has_ended()) return Step::kWait;
+  *status = outcome_of(atomic_call_->answer);
+  return Step::kDone;
 }
 
 void QueuePath::call_atomic(const AtomicRequest& asked, const std::shared_ptr<Link>& link) {
