@@ -49,38 +49,28 @@ constexpr uint64_t kSharePerTurn = 8 << 20;
 // Segments that one peer may wait for at a time; the others are copied.
 constexpr uint32_t kMaxMappingsAtOnce = 4096;
 
-// The description of a segment's parts, with the descriptors that go along.
-class PartList {
- public:
-  explicit PartList(const std::vector<SharedPart>& parts)
-      : count_(static_cast<uint32_t>(parts.size())),
-        memory_(SharedMemory::create("urma-parts", parts.size() * sizeof(PartDescription),
-                                     PeerMay::kRead)) {
-    fds_.push_back(memory_.fd());
-    auto* described = static_cast<PartDescription*>(memory_.data());
-    for (const SharedPart& part : parts) {
-      *described++ = {part.va, part.len, part.offset, file_of(part.fd), part.reason};
-    }
-  }
-  uint32_t count() const { return count_; }
-  const std::vector<int>& fds() const { return fds_; }
-
- private:
+// Calls send(count, fds) with the descriptors that describe these parts to an importer.
+template <typename Send>
+void describe(const std::vector<SharedPart>& parts, const Send& send) {
+  const SharedMemory memory =
+      SharedMemory::create("urma-parts", parts.size() * sizeof(PartDescription), PeerMay::kRead);
+  std::vector<int> fds = {memory.fd()};
   // Parts from more files than fit are not mapped.
-  uint32_t file_of(int fd) {
+  const auto file_of = [&fds](int fd) {
     if (fd < 0) return kNoFile;
-    const auto known = std::find(fds_.begin() + 1, fds_.end(), fd);
-    const auto number = static_cast<uint32_t>(known - fds_.begin()) - 1;
-    if (known != fds_.end()) return number;
-    if (fds_.size() == kMaxAttached) return kNoFile;
-    fds_.push_back(fd);
+    const auto known = std::find(fds.begin() + 1, fds.end(), fd);
+    const auto number = static_cast<uint32_t>(known - fds.begin()) - 1;
+    if (known != fds.end()) return number;
+    if (fds.size() == kMaxAttached) return kNoFile;
+    fds.push_back(fd);
     return number;
+  };
+  auto* described = static_cast<PartDescription*>(memory.data());
+  for (const SharedPart& part : parts) {
+    *described++ = {part.va, part.len, part.offset, file_of(part.fd), part.reason};
   }
-
-  const uint32_t count_;
-  const SharedMemory memory_;
-  std::vector<int> fds_;
-};
+  send(static_cast<uint32_t>(parts.size()), fds);
+}
 
 Reply with_answer(Answer answer) {
   Reply reply = {};
@@ -327,10 +317,7 @@ void Client::hand_out(const SegmentGrant& grant, uint32_t number) {
     transport_->segments().with_segment(grant.ref, [&](const Segment& segment) {
       // Otherwise a peer has ended it.
       if (!transport_->segments().granted(grant.ref)) return;
-      if (!grant.opaque) {
-        const PartList list(transport_->pages()->parts(grant.pages));
-        return send(list.count(), list.fds());
-      }
+      if (!grant.opaque) return describe(transport_->pages()->parts(grant.pages), send);
       answer.answer = Answer::kNoAccess;
       transport_->describe(segment, [&](std::span<const int> fds) { send(0, fds); });
     });
