@@ -121,7 +121,6 @@ class Receiver : public ReceiveEngine<Receiver, IncomingRing> {
   // this queue lives.
   void ways_gone() URMA_REQUIRES(lock_);
 
-  static Step end_unanswered(IncomingRing* ring);
   std::optional<Step> pull_part(IncomingRing* ring, ReceiveEntry* entry) URMA_REQUIRES(lock_);
   bool begin_pull(IncomingRing* ring, const Message& message) URMA_REQUIRES(lock_);
   // For a receive that the processor cannot write to.

@@ -130,7 +130,12 @@ Receiver::Step Receiver::go_on(IncomingRing* ring, Poll* poll) {
   }
   if (!received) {
     // The sender's memory, or its right, failed; nothing was received and the receive stays posted.
-    if (remote == URMA_CR_ACK_TIMEOUT_ERR) return end_unanswered(ring);
+    if (remote == URMA_CR_ACK_TIMEOUT_ERR) {
+      // Other messages wait for the same receives, and this sender has had its time. A sender that
+      // lives finds all of its messages ended, and opens another ring.
+      ring->close(URMA_CR_ACK_TIMEOUT_ERR);
+      return Step::kFinished;
+    }
     URMA_LOG_FAILED(
         "queue {:#x}: a message of {} bytes of id {:#x} is refused: its memory cannot be copied",
         ring->target.id, pull.message.length, ring->sender.id);
@@ -146,13 +151,6 @@ Receiver::Step Receiver::go_on(IncomingRing* ring, Poll* poll) {
     }
   }
   return Step::kMoved;
-}
-
-// Other messages wait for the same receives, and this sender has had its time. A sender that lives
-// finds all of its messages ended, and opens another ring.
-Receiver::Step Receiver::end_unanswered(IncomingRing* ring) {
-  ring->close(URMA_CR_ACK_TIMEOUT_ERR);
-  return Step::kFinished;
 }
 
 // Moves as much as one turn may. If nothing was moved, it can be a moment later.
