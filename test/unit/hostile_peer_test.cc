@@ -18,7 +18,7 @@
 #include "test/process/kernel.h"
 #include "test/unit/raw_peer.h"
 #include "test/unit/shm_harness.h"
-#include "urma/providers/shm/patience.h"
+#include "urma/providers/shm/remote.h"
 
 namespace urma::shm {
 namespace {

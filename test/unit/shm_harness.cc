@@ -11,9 +11,9 @@
 #include <stdexcept>
 #include <thread>
 
+#include "jetty/device_limits.h"
 #include "jetty/ops.h"
 #include "test/process/configs.h"
-#include "urma/providers/shm/device.h"
 
 namespace urma::shm {
 
@@ -71,8 +71,8 @@ Node::Node() {
   table.runtime = []() -> Runtime* { return current; };
   transport_ = std::make_unique<CountingTransport>(kProvider, table);
   const auto eids = static_cast<uint32_t>(runtime().eids().size());
-  context_ =
-      std::make_unique<Context>(transport_.get(), shm::device_attr(eids), &device_, /*index=*/0);
+  context_ = std::make_unique<Context>(transport_.get(), software_device(kProvider, eids), &device_,
+                                       /*index=*/0);
   context_->ops = &ops_;
 }
 

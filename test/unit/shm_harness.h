@@ -29,7 +29,6 @@
 #include "urma/core/process/runtime.h"
 #include "urma/core/process/service_thread.h"
 #include "urma/core/process/settings.h"
-#include "urma/providers/shm/device.h"
 #include "urma/providers/shm/protocol.h"
 #include "urma/providers/shm/receiver.h"
 #include "urma/providers/shm/ring.h"

@@ -9,12 +9,12 @@
 #include <utility>
 
 #include "jetty/context.h"
+#include "jetty/device_limits.h"
 #include "jetty/ops.h"
 #include "jetty/wire_transport.h"
 #include "test/unit/shm_harness.h"
 #include "urma/base/host.h"
 #include "urma/base/service.h"
-#include "urma/providers/shm/device.h"
 
 namespace urma {
 
@@ -52,7 +52,7 @@ class WireHost {
  public:
   explicit WireHost(Wire* wire) : engine_(table(), wire, 1 << 20) {
     engine_.add_post_ops(&ops);
-    context_.emplace(&engine_, shm::device_attr(1), &device_, 0);
+    context_.emplace(&engine_, software_device("wire", 1), &device_, 0);
     context_->ops = &ops;
   }
   ~WireHost() {

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: MIT
 //
 // The shm provider as a module: its registration, its device, and its contexts.
+#include "jetty/device_limits.h"
 #include "jetty/faulty.h"
 #include "jetty/ops.h"
 #include "jetty/software_device.h"
 #include "urma/base/host.h"
 #include "urma/base/provider_module.h"
-#include "urma/providers/shm/device.h"
 #include "urma/providers/shm/receiver.h"
 #include "urma/providers/shm/sender.h"
 #include "urma/providers/shm/transport.h"
 
 namespace urma::shm {
 namespace {
+
+constexpr char kDeviceName[] = "urma_shm0";
 
 urma_ops_t context_ops;
 
@@ -43,7 +45,7 @@ class Provider {
  private:
   Transport transport_{"shm", *host()};
   const urma_device_attr_t attr_ =
-      device_attr(static_cast<uint32_t>(transport_.runtime().eids().size()));
+      software_device(kDeviceName, static_cast<uint32_t>(transport_.runtime().eids().size()));
   SoftwareDevice device_{kDeviceName, &transport_};
 };
 

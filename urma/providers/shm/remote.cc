@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/shm/remote.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cstring>
@@ -10,7 +13,6 @@
 #include "urma/base/clock.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
-#include "urma/providers/shm/patience.h"
 #include "urma/providers/shm/transport.h"
 
 namespace urma::shm {
@@ -58,6 +60,13 @@ uint64_t hold_ns(const Grant& granted, const Transport& transport) {
 }
 
 }  // namespace
+
+uint64_t moving_ns(uint64_t bytes) {
+  constexpr uint64_t kNsPerByte = 10;
+  static const uint64_t memory = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                                 static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  return std::min(bytes, memory) * kNsPerByte;
+}
 
 RemoteSegment::RemoteSegment(Transport* transport, urma_context_t* ctx, const urma_seg_t& imported,
                              urma_token_t token, uint32_t access, Mapped mapped)

@@ -23,6 +23,10 @@ namespace urma::shm {
 
 class Transport;
 
+// How long this process waits for bytes that an owner may have to move, in addition to its answer:
+// at most as many as the machine has memory, whatever the owner says of its segment.
+uint64_t moving_ns(uint64_t bytes);
+
 // What the owner of a segment granted, over which link, and what this process has mapped of it.
 struct Grant {
   std::shared_ptr<Link> link;
