@@ -255,7 +255,7 @@ void RemoteSegment::count_use() {
 // Until the answer comes, requests are also executed without a mapping.
 void RemoteSegment::ask_mapping() {
   const Grant* granted = grant();
-  add_ref();  // dropped by finish_mapping()
+  add_ref();  // dropped by end_mapping()
   try {
     granted->link->request(request_of(RequestType::kMapSegment, granted->wanted), {},
                            [this, granted](const Reply& reply, Attached& fds) {
@@ -307,27 +307,18 @@ void RemoteSegment::finish_mapping(const Grant* granted, const Reply& reply, Att
   }
   // Relaxed: only shown to tools.
   refused_.store(refused, std::memory_order_relaxed);
-  {
-    const MutexLock lock(mutex_);
-    // A view without anything mapped does not replace another one.
-    const bool better =
-        view != nullptr && (granted->view == nullptr || view->begin() != view->end());
-    if (better && grant() == granted) {
-      std::unique_ptr<Grant> grant = again(*granted);
-      grant->begin = view->begin();
-      grant->mapped_bytes = view->end() - view->begin();
-      grant->mapped = reinterpret_cast<char*>(view->begin() + view->distance());
-      grant->direct_access =
-          view->writable() ? granted->segment.access : granted->segment.access & URMA_ACCESS_READ;
-      grant->view = std::move(view);
-      publish(std::move(grant));
-    }
-    // Release pairs with the acquire in about_to_be_mapped(): a request that does not wait sees the
-    // view.
-    mapping_.store(false, std::memory_order_release);
+  std::unique_ptr<Grant> fresh;
+  // A view without anything mapped does not replace another one.
+  if (view != nullptr && (granted->view == nullptr || view->begin() != view->end())) {
+    fresh = again(*granted);
+    fresh->begin = view->begin();
+    fresh->mapped_bytes = view->end() - view->begin();
+    fresh->mapped = reinterpret_cast<char*>(view->begin() + view->distance());
+    fresh->direct_access =
+        view->writable() ? granted->segment.access : granted->segment.access & URMA_ACCESS_READ;
+    fresh->view = std::move(view);
   }
-  log_way(*grant());
-  end_mapping();
+  end_mapping(granted, std::move(fresh));
 }
 
 void RemoteSegment::finish_opaque(const Grant* granted, const Reply& reply, Attached& fds) {
@@ -352,31 +343,34 @@ void RemoteSegment::finish_opaque(const Grant* granted, const Reply& reply, Atta
 
 void RemoteSegment::attached(const Grant* granted, std::optional<OpaqueView> view,
                              urma_cr_status_t status) {
+  std::unique_ptr<Grant> fresh;
+  // Nothing if it cannot be attached for the reason already known.
+  if (view.has_value() || granted->attach_status != status) {
+    fresh = again(*granted);
+    fresh->attached = std::move(view);
+    fresh->attach_status = status;
+  }
+  end_mapping(granted, std::move(fresh));
+}
+
+// Publishes `fresh`, if there is one, unless the owner has granted something else meanwhile. Drops
+// the reference of ask_mapping().
+void RemoteSegment::end_mapping(const Grant* granted, std::unique_ptr<Grant> fresh) {
   {
     const MutexLock lock(mutex_);
-    // Publishes nothing if it cannot be attached for the reason already known.
-    if (grant() == granted && (view.has_value() || granted->attach_status != status)) {
-      std::unique_ptr<Grant> grant = again(*granted);
-      grant->attached = std::move(view);
-      grant->attach_status = status;
-      publish(std::move(grant));
-    }
+    if (fresh != nullptr && grant() == granted) publish(std::move(fresh));
     // Release pairs with the acquire in about_to_be_mapped(): a request that does not wait sees the
     // view.
     mapping_.store(false, std::memory_order_release);
   }
-  end_mapping();
-}
-
-// Drops the reference of ask_mapping().
-void RemoteSegment::end_mapping() {
+  if (!granted->is_opaque) log_way(*grant());
   settled_.notify_all();
   transport_->serve_senders();
   if (mapped_ == Mapped::kWhenAsked) transport_->serve_receives();
   drop_ref();
 }
 
-// Acquire pairs with the releases in begin_mapping(), finish_mapping() and attached().
+// Acquire pairs with the releases in begin_mapping() and end_mapping().
 bool RemoteSegment::about_to_be_mapped() const {
   if (!mapping_.load(std::memory_order_acquire)) return false;
   const Grant* granted = grant();

@@ -111,7 +111,7 @@ class RemoteSegment final : public GrantedSegment<Grant> {
   void finish_mapping(const Grant* granted, const Reply& reply, Attached& fds);
   void finish_opaque(const Grant* granted, const Reply& reply, Attached& fds);
   void attached(const Grant* granted, std::optional<OpaqueView> view, urma_cr_status_t status);
-  void end_mapping();
+  void end_mapping(const Grant* granted, std::unique_ptr<Grant> fresh);
   std::unique_ptr<MappedView> view_of(const Grant& granted, const MapSegmentAnswer& answer,
                                       Attached& fds);
 
