@@ -45,7 +45,7 @@ std::unique_ptr<urma::Receiver> Transport::make_receiver(const urma_jfr_cfg_t& c
 ImportedSegment* Transport::import_segment(urma_context_t* ctx, const urma_seg_t& seg,
                                            urma_token_t token, uint32_t access) {
   // Without a look into the directory.
-  if (ImportedSegment* kept = import_kept(ctx, seg, token, access)) return kept;
+  if (ImportedSegment* kept = take_kept(ctx, seg, token, access)) return kept;
   if (is_near(IdKind::kToken, seg.ubva.eid, seg.token_id)) {
     return import_new(ctx, seg, token, access);
   }

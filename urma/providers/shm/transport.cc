@@ -226,8 +226,8 @@ void Transport::enter(Segment* segment) {
   }
 }
 
-inline RemoteSegment* Transport::take_kept(urma_context_t* ctx, const urma_seg_t& seg,
-                                           urma_token_t token, uint32_t access) {
+RemoteSegment* Transport::take_kept(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
+                                    uint32_t access) {
   if (seg.attr.bs.dsva == URMA_DSVA_ENABLE) return nullptr;
   RemoteSegmentRef segment(kept_segments_.take(ctx, seg, token, access));
   if (segment != nullptr) segment->wake(ctx, seg);
@@ -247,12 +247,6 @@ ImportedSegment* Transport::import_new(urma_context_t* ctx, const urma_seg_t& se
   RemoteSegmentRef segment(new RemoteSegment(this, ctx, seg, token, access));
   if (seg.ubva.va != 0) segment->ask();
   return segment.release();
-}
-
-// It has a grant.
-ImportedSegment* Transport::import_kept(urma_context_t* ctx, const urma_seg_t& seg,
-                                        urma_token_t token, uint32_t access) {
-  return take_kept(ctx, seg, token, access);
 }
 
 RemoteSegmentRef Transport::import_memory(urma_context_t* ctx, const urma_seg_t& seg,

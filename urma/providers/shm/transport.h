@@ -118,15 +118,14 @@ class Transport : public DirectoryTransport {
   std::vector<urma_ext_part_t> parts(const urma_target_seg_t& segment) const override;
 
  protected:
-  // The two parts of import_segment(): if an earlier import was kept, else NULL; and if not.
-  ImportedSegment* import_kept(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
-                               uint32_t access);
+  // The two parts of import_segment(): if an earlier import was kept, with its grant, else NULL;
+  // and if not.
+  RemoteSegment* take_kept(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
+                           uint32_t access);
   ImportedSegment* import_new(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
                               uint32_t access);
 
  private:
-  RemoteSegment* take_kept(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
-                           uint32_t access);
   // The transport stops: peers are served no more, and the links end next.
   virtual void service_ends() {}
   // No queue uses the registration any more, and its memory has not gone back yet.
