@@ -115,8 +115,7 @@ void Link::connected(OwnFd socket) {
 
 void Link::request(Request request, std::vector<int> fds, OnReply on_reply) {
   if (gone()) {
-    Attached none;
-    on_reply(no_answer(), none);
+    end(on_reply);
   } else if (!ready_) {
     before_hello_.push_back({request, std::move(fds), std::move(on_reply)});
   } else {
@@ -124,16 +123,13 @@ void Link::request(Request request, std::vector<int> fds, OnReply on_reply) {
   }
 }
 
-void Link::notify(Request request) {
-  if (gone()) return;
-  if (ready_) {
-    write(request);
-  } else {
-    before_hello_.push_back({request, {}, nullptr});
-  }
+void Link::end(const OnReply& on_reply) const {
+  Attached none;
+  if (on_reply != nullptr) on_reply({0, ended_with_, {}}, none);
 }
 
 void Link::send(Request request, std::span<const int> fds, OnReply* on_reply) {
+  if (*on_reply == nullptr) return write(request, fds);
   request.number = next_number_;
   if (++next_number_ == 0) next_number_ = 1;
   const bool patient = request.type == RequestType::kMapSegment;
@@ -230,11 +226,7 @@ void Link::on_hello(const Reply& reply, Attached& fds) {
   try {
     for (; !before_hello_.empty(); before_hello_.pop_front()) {
       Waiting& waiting = before_hello_.front();
-      if (waiting.on_reply == nullptr) {
-        notify(waiting.request);
-      } else {
-        send(waiting.request, waiting.fds, &waiting.on_reply);
-      }
+      send(waiting.request, waiting.fds, &waiting.on_reply);
     }
   } catch (const std::exception& error) {
     give_up(error);
@@ -289,11 +281,8 @@ void Link::stop() {
   }
   auto waiting = std::exchange(waiting_, {});
   auto before = std::exchange(before_hello_, {});
-  Attached none;
-  for (auto& [number, asked] : waiting) asked.on_reply(no_answer(), none);
-  for (Waiting& request : before) {
-    if (request.on_reply != nullptr) request.on_reply(no_answer(), none);
-  }
+  for (auto& [number, asked] : waiting) end(asked.on_reply);
+  for (Waiting& request : before) end(request.on_reply);
   calls_.on_stop(self);
 }
 

@@ -57,7 +57,7 @@ class Link : public std::enable_shared_from_this<Link> {
   // The descriptors must stay open until the reply. Only a mapping has no time limit.
   void request(Request request, std::vector<int> fds, OnReply on_reply);
   // A request without an answer.
-  void notify(Request request);
+  void notify(const Request& asked) { request(asked, {}, nullptr); }
   // Has the owner copy to or from the place of `copy`; on_end() is called once that has ended.
   void request_copy(const Request& request, std::shared_ptr<StagedCopy> copy,
                     std::function<void()> on_end);
@@ -108,13 +108,14 @@ class Link : public std::enable_shared_from_this<Link> {
   void on_ready(uint32_t events);
   void on_hello(const Reply& reply, Attached& fds);
   void dispatch(const Reply& reply, Attached& fds);
-  // Takes on_reply over unless it throws.
+  // Takes on_reply over unless it throws; NULL: there is no answer.
   void send(Request request, std::span<const int> fds, OnReply* on_reply);
   void write(const Request& request, std::span<const int> fds = {});
   void look_later();
   void look();
   void give_up(const std::exception& why);
-  Reply no_answer() const { return {0, ended_with_, {}}; }
+  // To a request that gets no other answer.
+  void end(const OnReply& on_reply) const;
 
   const uint64_t serial_;
   Service* service_;
