@@ -99,17 +99,13 @@ struct Attachments::Alive {
 PeerMemory::~PeerMemory() {
   if (memory.kind == kMemory) {
     copies->settle(reinterpret_cast<uint64_t>(memory.base), memory.bytes);
-    places->remove(reinterpret_cast<uint64_t>(memory.base), place);
+    copies->places().remove(reinterpret_cast<uint64_t>(memory.base), place);
   }
-  let_go(*api, memory);
+  let_go(copies->api(), memory);
 }
 
-Attachments::Attachments(const HsaApi* api, const Topology* topology, Places* places,
-                         Copies* copies, Service* service, uint64_t patience_ns)
-    : api_(api),
-      topology_(topology),
-      places_(places),
-      copies_(copies),
+Attachments::Attachments(Copies* copies, Service* service, uint64_t patience_ns)
+    : copies_(copies),
       service_(service),
       patience_ns_(patience_ns),
       alive_(std::make_shared<Alive>()) {
@@ -127,9 +123,7 @@ void Attachments::stop() {
   }
   for (auto& [key, attempt] : std::exchange(attempts_, {})) {
     service_->cancel(attempt.timer);
-    for (const Waiting& waiting : attempt.waiting) {
-      waiting.attached(std::nullopt, URMA_CR_ACK_TIMEOUT_ERR);
-    }
+    attempt.refuse(URMA_CR_ACK_TIMEOUT_ERR);
   }
   known_.clear();
 }
@@ -180,8 +174,8 @@ void Attachments::start(const Key& key, const MemoryDescription& description, Fd
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   const auto restore = [&] { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); };
   try {
-    std::thread([this, key, serial = serials_, description, api = *api_, alive = alive_,
-                 agents = topology_->engines(), fd = std::make_shared<Fd>(std::move(fd))] {
+    std::thread([this, key, serial = serials_, description, api = copies_->api(), alive = alive_,
+                 agents = copies_->topology().engines(), fd = std::make_shared<Fd>(std::move(fd))] {
       ::pthread_setname_np(::pthread_self(), "urma-attach");
       Outcome result = attach_now(api, agents, description, *fd);
       fd->reset();
@@ -199,7 +193,9 @@ void Attachments::start(const Key& key, const MemoryDescription& description, Fd
 void Attachments::finish(const Key& key, uint64_t serial, Outcome result) {
   const auto found = attempts_.find(key);
   // It came too late.
-  if (found == attempts_.end() || found->second.serial != serial) return let_go(*api_, result);
+  if (found == attempts_.end() || found->second.serial != serial) {
+    return let_go(copies_->api(), result);
+  }
   Attempt attempt = std::move(found->second);
   attempts_.erase(found);
   service_->cancel(attempt.timer);
@@ -209,14 +205,9 @@ void Attachments::finish(const Key& key, uint64_t serial, Outcome result) {
         "memory or a signal of a peer cannot be attached: {}; both processes need the same pid "
         "and network namespaces, and see HSA_ENABLE_IPC_MODE_LEGACY",
         result.why);
-    for (const Waiting& waiting : attempt.waiting) {
-      waiting.attached(std::nullopt, URMA_CR_REM_ACCESS_ABORT_ERR);
-    }
-    return;
+    return attempt.refuse(URMA_CR_REM_ACCESS_ABORT_ERR);
   }
   const auto attachment = std::make_shared<PeerMemory>();
-  attachment->api = api_;
-  attachment->places = places_;
   attachment->copies = copies_;
   attachment->connection = std::move(attempt.connection);
   attachment->memory = result;
@@ -229,14 +220,15 @@ void Attachments::finish(const Key& key, uint64_t serial, Outcome result) {
 void Attachments::place(PeerMemory* attachment) {
   const Outcome& memory = attachment->memory;
   hsa_amd_pointer_info_t info;
-  pointer_info(*api_, memory.base, &info);
-  const Agent* owner = topology_->find(info.agentOwner);
+  const Topology& topology = copies_->topology();
+  pointer_info(copies_->api(), memory.base, &info);
+  const Agent* owner = topology.find(info.agentOwner);
   // Memory of a GPU is left to the engines: attached memory need not be mapped for the CPU.
   attachment->host_memory = owner != nullptr && !owner->gpu && !memory.interop;
-  const hsa_agent_t agent = owner != nullptr ? owner->handle : topology_->engines().front();
-  attachment->place =
-      places_->add({reinterpret_cast<uint64_t>(memory.base), memory.bytes,
-                    reinterpret_cast<uint64_t>(memory.base), agent, attachment->host_memory});
+  const hsa_agent_t agent = owner != nullptr ? owner->handle : topology.engines().front();
+  attachment->place = copies_->places().add({reinterpret_cast<uint64_t>(memory.base), memory.bytes,
+                                             reinterpret_cast<uint64_t>(memory.base), agent,
+                                             attachment->host_memory});
 }
 
 void Attachments::time_out(const Key& key, uint64_t serial) {
@@ -248,9 +240,7 @@ void Attachments::time_out(const Key& key, uint64_t serial) {
                    "memory or a signal of a peer was not attached within {} ms "
                    "(URMA_ROCM_TIMEOUT_MS); requests that need it end",
                    patience_ns_ / 1'000'000);
-  for (const Waiting& waiting : attempt.waiting) {
-    waiting.attached(std::nullopt, URMA_CR_ACK_TIMEOUT_ERR);
-  }
+  attempt.refuse(URMA_CR_ACK_TIMEOUT_ERR);
 }
 
 }  // namespace urma::rocm

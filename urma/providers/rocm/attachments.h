@@ -50,8 +50,6 @@ struct Outcome {
 
 // One allocation of a peer, attached as a whole, or one signal.
 struct PeerMemory {
-  const HsaApi* api;
-  Places* places;
   Copies* copies;
   // Its address identifies the connection while this is here.
   std::shared_ptr<const void> connection;
@@ -68,8 +66,8 @@ struct PeerMemory {
 // All on the service thread.
 class Attachments {
  public:
-  Attachments(const HsaApi* api, const Topology* topology, Places* places, Copies* copies,
-              Service* service, uint64_t patience_ns);
+  // Both outlive it.
+  Attachments(Copies* copies, Service* service, uint64_t patience_ns);
 
   void attach(const std::shared_ptr<const void>& connection, const MemoryDescription& description,
               uint64_t len, Fd fd, shm::OnAttached attached);
@@ -92,6 +90,10 @@ class Attachments {
     uint64_t serial;
     Service::TimerId timer;
     std::vector<Waiting> waiting;
+
+    void refuse(urma_cr_status_t why) const {
+      for (const Waiting& each : waiting) each.attached(std::nullopt, why);
+    }
   };
   // Shared with calls that outlive this object.
   struct Alive;
@@ -102,9 +104,6 @@ class Attachments {
   void time_out(const Key& key, uint64_t serial);
   static void answer(const std::shared_ptr<const PeerMemory>& attachment, const Waiting& waiting);
 
-  const HsaApi* const api_;
-  const Topology* const topology_;
-  Places* const places_;
   Copies* const copies_;
   Service* const service_;
   const uint64_t patience_ns_;

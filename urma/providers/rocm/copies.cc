@@ -33,37 +33,39 @@ uint64_t number(const void* pointer) { return reinterpret_cast<uint64_t>(pointer
 
 }  // namespace
 
-Buffer::Buffer(const HsaApi* api, const Topology& topology, Places* places, uint64_t bytes)
-    : api_(api),
-      places_(places),
-      bytes_((std::max<uint64_t>(bytes, 1) + kPage - 1) / kPage * kPage) {
+Buffer::Buffer(Copies* copies, uint64_t bytes)
+    : copies_(copies), bytes_((std::max<uint64_t>(bytes, 1) + kPage - 1) / kPage * kPage) {
   void* const memory =
       ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) fail_errno(URMA_ENOMEM, "a buffer for a copy");
-  auto agents = topology.handles();
+  auto agents = copies->topology().handles();
   void* for_agent = nullptr;
-  const auto status = api_->hsa_amd_memory_lock(memory, bytes_, agents.data(),
-                                                static_cast<int>(agents.size()), &for_agent);
+  const auto status = copies->api().hsa_amd_memory_lock(
+      memory, bytes_, agents.data(), static_cast<int>(agents.size()), &for_agent);
   if (status != HSA_STATUS_SUCCESS) {
     ::munmap(memory, bytes_);
     fail(URMA_ENOMEM, "hsa_amd_memory_lock of {} bytes for a copy: {}; raise ulimit -l", bytes_,
-         status_text(*api_, status));
+         status_text(copies->api(), status));
   }
   data_ = static_cast<char*>(memory);
-  place_ = places_->add({number(memory), bytes_, number(for_agent), topology.cpu()->handle, true});
+  place_ = copies->places().add(
+      {number(memory), bytes_, number(for_agent), copies->topology().cpu()->handle, true});
 }
 
 Buffer::~Buffer() {
-  places_->remove(number(data_), place_);
-  api_->hsa_amd_memory_unlock(data_);
+  copies_->places().remove(number(data_), place_);
+  copies_->api().hsa_amd_memory_unlock(data_);
   ::munmap(data_, bytes_);
 }
 
 // The engine cannot be stopped: its memory, and the buffers of this copy, stay until it is through.
 Copy::~Copy() {
   const bool through = wait();
-  // Before the signals are reused.
-  copies_->forget(this);
+  {
+    // Before the signals are reused.
+    const MutexLock lock(copies_->mutex_);
+    copies_->active_.erase(this);
+  }
   if (through) {
     for (const Part& part : parts_) copies_->signals_.give_back(part.signal);
     return;
@@ -106,13 +108,6 @@ bool Copy::wait() {
   return true;
 }
 
-Copies::Copies(const HsaApi* api, const Topology* topology, Places* places, uint64_t cpu_bytes)
-    : api_(api), topology_(topology), places_(places), cpu_bytes_(cpu_bytes), signals_(api) {}
-
-std::unique_ptr<Buffer> Copies::buffer(uint64_t bytes) const {
-  return std::make_unique<Buffer>(api_, *topology_, places_, bytes);
-}
-
 std::unique_ptr<Copy> Copies::begin(std::span<const CopyPiece> pieces) {
   auto copy = std::make_unique<Copy>(this);
   {
@@ -132,8 +127,8 @@ Copies::End Copies::end_of(const Place& place, uint64_t addr) const {
 // Memory without a place belongs to this library, such as inline data, and only the CPU reaches it:
 // it goes through a buffer unless the CPU copies.
 void Copies::add_piece(Copy* copy, const CopyPiece& piece) {
-  const auto to = places_->find(number(piece.to), piece.bytes);
-  const auto from = places_->find(number(piece.from), piece.bytes);
+  const auto to = places_.find(number(piece.to), piece.bytes);
+  const auto from = places_.find(number(piece.from), piece.bytes);
   const bool over_bus = from.has_value() && topology_->find(from->agent)->gpu;
   const bool by_cpu = (!to.has_value() || to->cpu) && (!from.has_value() || from->cpu);
   const uint64_t most = over_bus ? std::min(cpu_bytes_, kReadOverBus) : cpu_bytes_;
@@ -149,7 +144,7 @@ void Copies::add_piece(Copy* copy, const CopyPiece& piece) {
   if (!to.has_value()) fail(URMA_FAIL, "a copy to {:#x}: no engine reaches it", number(piece.to));
   copy->buffers_.push_back(buffer(piece.bytes));
   char* const between = copy->buffers_.back()->data();
-  const Place place = *places_->find(number(between), piece.bytes);
+  const Place place = *places_.find(number(between), piece.bytes);
   const End middle = end_of(place, number(between));
   std::memcpy(between, piece.from, piece.bytes);
   start(copy, {piece.to, between, piece.bytes}, end_of(*to, number(piece.to)), middle);
@@ -189,11 +184,6 @@ void Copies::start(Copy* copy, const CopyPiece& piece, End to, End from) {
     const MutexLock lock(mutex_);
     copy->parts_.push_back({signal, number(piece.to) + at, number(piece.from) + at, bytes});
   }
-}
-
-void Copies::forget(Copy* copy) {
-  const MutexLock lock(mutex_);
-  active_.erase(copy);
 }
 
 void Copies::settle(uint64_t begin, uint64_t bytes) {

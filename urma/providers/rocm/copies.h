@@ -31,15 +31,14 @@ struct CopyPiece {
 class Buffer {
  public:
   // Throws Error.
-  Buffer(const HsaApi* api, const Topology& topology, Places* places, uint64_t bytes);
+  Buffer(Copies* copies, uint64_t bytes);
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   char* data() const { return data_; }
 
  private:
-  const HsaApi* const api_;
-  Places* const places_;
+  Copies* const copies_;
   const uint64_t bytes_;
   char* data_ = nullptr;
   Places::Id place_ = 0;
@@ -81,14 +80,20 @@ class Copy {
 
 class Copies {
  public:
-  // All outlive it. The CPU copies pieces of up to `cpu_bytes` bytes that it may touch. Throws
+  // Both outlive it. The CPU copies pieces of up to `cpu_bytes` bytes that it may touch. Throws
   // Error.
-  Copies(const HsaApi* api, const Topology* topology, Places* places, uint64_t cpu_bytes);
+  Copies(const HsaApi* api, const Topology* topology, uint64_t cpu_bytes)
+      : api_(api), topology_(topology), cpu_bytes_(cpu_bytes), signals_(api) {}
+
+  const HsaApi& api() const { return *api_; }
+  const Topology& topology() const { return *topology_; }
+  // What the engines reach.
+  Places& places() { return places_; }
 
   // Begins to copy. Each piece is memory of a registered segment or a view, of a Buffer, or other
   // memory that the CPU may touch. Throws Error.
   std::unique_ptr<Copy> begin(std::span<const CopyPiece> pieces);
-  std::unique_ptr<Buffer> buffer(uint64_t bytes) const;
+  std::unique_ptr<Buffer> buffer(uint64_t bytes) { return std::make_unique<Buffer>(this, bytes); }
   // Returns when nothing is copied from or to that memory.
   void settle(uint64_t begin, uint64_t bytes);
   int wake_fd() const { return signals_.wake_fd(); }
@@ -106,11 +111,10 @@ class Copies {
   End end_of(const Place& place, uint64_t addr) const;
   void start(Copy* copy, const CopyPiece& piece, End to, End from);
   uint32_t engines_between(hsa_agent_t to, hsa_agent_t from) const;
-  void forget(Copy* copy);
 
   const HsaApi* const api_;
   const Topology* const topology_;
-  Places* const places_;
+  Places places_;
   const uint64_t cpu_bytes_;
   Signals signals_;
   Mutex mutex_;

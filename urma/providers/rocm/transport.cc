@@ -47,8 +47,8 @@ Transport::Transport(const urma_host& host, const HsaApi* api, const Topology* t
       api_(api),
       topology_(topology),
       settings_(settings),
-      copies_(api, topology, &places_, settings.cpu_bytes),
-      attachments_(api, topology, &places_, &copies_, &service(), settings.patience_ns) {
+      copies_(api, topology, settings.cpu_bytes),
+      attachments_(&copies_, &service(), settings.patience_ns) {
   service().run([this] {
     service().watch(copies_.wake_fd(), EPOLLIN, [this](uint32_t) {
       uint64_t count;
@@ -150,8 +150,8 @@ void Transport::lock_host_memory(Segment* segment) {
          segment->len, segment->base, status_text(*api_, status));
   }
   segment->locked = memory;
-  segment->place =
-      places_.add({segment->base, segment->len, number(for_agent), topology_->cpu()->handle, true});
+  segment->place = copies_.places().add(
+      {segment->base, segment->len, number(for_agent), topology_->cpu()->handle, true});
 }
 
 std::shared_ptr<Allocation> Transport::allocation_of(const hsa_amd_pointer_info_t& info) {
@@ -166,7 +166,7 @@ std::shared_ptr<Allocation> Transport::allocation_of(const hsa_amd_pointer_info_
   made->host_memory = !topology_->find(info.agentOwner)->gpu;
   const bool cpu = info.hostBaseAddress == info.agentBaseAddress &&
                    topology_->cpu_reaches(info.agentOwner, info.global_flags);
-  made->place = places_.add({base, made->bytes, base, made->agent, cpu});
+  made->place = copies_.places().add({base, made->bytes, base, made->agent, cpu});
   allocations_.emplace(base, made);
   const auto status =
       api_->hsa_amd_register_deallocation_callback(info.agentBaseAddress, on_freed, this);
@@ -209,7 +209,7 @@ void Transport::share(Allocation* allocation) {
 // The last segment of an allocation removes it.
 void Transport::forget(const std::shared_ptr<Allocation>& allocation) {
   if (!allocation->segments.empty()) return;
-  places_.remove(allocation->base, allocation->place);
+  copies_.places().remove(allocation->base, allocation->place);
   const auto known = allocations_.find(allocation->base);
   // Otherwise it has been freed.
   if (known == allocations_.end() || known->second != allocation) return;
@@ -222,7 +222,7 @@ void Transport::let_go(urma::Segment* segment) {
   Segment* const left = of(segment);
   copies_.settle(segment->base, segment->registered_len());
   if (left->locked != nullptr) {
-    places_.remove(segment->base, left->place);
+    copies_.places().remove(segment->base, left->place);
     const auto status = api_->hsa_amd_memory_unlock(std::exchange(left->locked, nullptr));
     if (status != HSA_STATUS_SUCCESS) {
       URMA_LOG_LIMITED(WARNING, "hsa_amd_memory_unlock: {}", status_text(*api_, status));
@@ -261,7 +261,7 @@ void Transport::freed(uint64_t base) {
   }
   copies_.settle(allocation->base, allocation->bytes);
   // Other memory may come to lie there while its segments are still registered.
-  places_.remove(allocation->base, allocation->place);
+  copies_.places().remove(allocation->base, allocation->place);
 }
 
 std::unique_ptr<urma::Sender> Transport::make_sender(const urma_jfs_cfg_t& cfg,

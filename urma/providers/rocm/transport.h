@@ -104,7 +104,6 @@ class Transport final : public shm::Transport {
   const HsaApi* const api_;
   const Topology* const topology_;
   const TransportSettings settings_;
-  Places places_;
   Copies copies_;
   Attachments attachments_;
 
