@@ -285,44 +285,38 @@ std::unique_ptr<shm::OpaqueLanding> Transport::land(std::span<const LocalPiece> 
 }
 
 // What claim() has written stays unchanged while the segment stands.
-bool Transport::describe(const Segment& told, MemoryDescription* description, int* fd) {
-  if (told.signal != nullptr) {
-    description->kind = kSignal;
-    description->generation = told.signal->generation;
-    description->bytes = kSignalBytes;
-    static_assert(sizeof(description->handle) == sizeof(told.signal->handle));
-    std::memcpy(description->handle, &told.signal->handle, sizeof(description->handle));
-    return true;
-  }
-  const auto& allocation = told.allocation;
-  // The allocation may be shared for another segment: this one need not be for peers.
-  if (!allocation->shared || told.access == 0) return false;
-  description->generation = allocation->generation;
-  description->offset = told.base - allocation->base;
-  description->bytes = allocation->bytes;
-  static_assert(sizeof(description->handle) == sizeof(allocation->handle));
-  if (allocation->dmabuf.valid()) {
-    *fd = allocation->dmabuf.get();
-    description->offset += allocation->dmabuf_offset;
-    description->bytes += allocation->dmabuf_offset;
-  } else {
-    std::memcpy(description->handle, &allocation->handle, sizeof(description->handle));
-  }
-  return true;
-}
-
 void Transport::describe(const urma::Segment& segment,
                          const std::function<void(std::span<const int> fds)>& send) {
-  MemoryDescription description = {};
-  int fd = -1;
-  if (!describe(static_cast<const Segment&>(segment), &description, &fd)) return;
-  description.nonce = runtime().nonce();
-  description.has_fd = fd >= 0 ? 1 : 0;
+  const auto& told = static_cast<const Segment&>(segment);
   const SharedMemory memory =
-      SharedMemory::create("urma-device", sizeof(description), PeerMay::kRead);
-  std::memcpy(memory.data(), &description, sizeof(description));
-  const int fds[] = {memory.fd(), fd};
-  send({fds, fd >= 0 ? 2U : 1U});
+      SharedMemory::create("urma-device", sizeof(MemoryDescription), PeerMay::kRead);
+  auto& description = *static_cast<MemoryDescription*>(memory.data());
+  description.nonce = runtime().nonce();
+  std::vector<int> fds = {memory.fd()};
+  if (told.signal != nullptr) {
+    description.kind = kSignal;
+    description.generation = told.signal->generation;
+    description.bytes = kSignalBytes;
+    static_assert(sizeof(description.handle) == sizeof(told.signal->handle));
+    std::memcpy(description.handle, &told.signal->handle, sizeof(description.handle));
+    return send(fds);
+  }
+  const Allocation& allocation = *told.allocation;
+  // The allocation may be shared for another segment: this one need not be for peers.
+  if (!allocation.shared || told.access == 0) return;
+  description.generation = allocation.generation;
+  description.offset = told.base - allocation.base;
+  description.bytes = allocation.bytes;
+  static_assert(sizeof(description.handle) == sizeof(allocation.handle));
+  if (allocation.dmabuf.valid()) {
+    fds.push_back(allocation.dmabuf.get());
+    description.has_fd = 1;
+    description.offset += allocation.dmabuf_offset;
+    description.bytes += allocation.dmabuf_offset;
+  } else {
+    std::memcpy(description.handle, &allocation.handle, sizeof(description.handle));
+  }
+  send(fds);
 }
 
 void Transport::attach(const std::shared_ptr<shm::Link>& link, const SegmentGrant& granted,

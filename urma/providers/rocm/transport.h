@@ -92,7 +92,6 @@ class Transport final : public shm::Transport {
   void let_go(urma::Segment* segment) override;
   // Finds out whose memory it is, and sets opaque_len.
   void claim(Segment* segment);
-  static bool describe(const Segment& told, MemoryDescription* description, int* fd);
   static void on_freed(void* base, void* transport);
   void freed(uint64_t base);
   void lock_host_memory(Segment* segment);
