@@ -7,7 +7,6 @@
 #include "jetty/iovecs.h"
 #include "urma/providers/rocm/landing.h"
 #include "urma/providers/rocm/transport.h"
-#include "urma/providers/shm/direct.h"
 #include "urma/providers/shm/sender.h"
 
 namespace urma::rocm {
@@ -140,13 +139,14 @@ Path::Step Path::transfer_by_buffer(SendEntry* entry, const shm::Grant& grant, u
                                     urma_cr_status_t* status) {
   const bool read = entry->kind == OpKind::kRead;
   while (entry->moved < entry->bytes) {
-    const bool gathered = !read && staged_bytes() != 0;
+    const bool gathered = !read && is_staging();
     if (current_.copy == nullptr && !gathered) {
       if (*budget == 0) return Step::kWait;
       current_.bytes = std::min(entry->bytes - entry->moved, kCopyPerTurn);
       if (current_.buffer == nullptr) current_.buffer = engine_->buffer(current_.bytes);
       if (read) {
-        const Step moved = move_buffer(entry, grant, &current_.bytes, status);
+        const Step moved =
+            transfer_some(entry, grant, current_.buffer->data(), &current_.bytes, status);
         if (moved != Step::kDone || *status != URMA_CR_SUCCESS) return moved;
       }
       collect_pieces(entry, entry->moved, current_.bytes, current_.buffer->data(), !read);
@@ -158,33 +158,12 @@ Path::Step Path::transfer_by_buffer(SendEntry* entry, const shm::Grant& grant, u
     Step step = gathered ? Step::kDone : await_current(status);
     if (step != Step::kDone || *status != URMA_CR_SUCCESS) return step;
     uint64_t moved = current_.bytes;
-    if (!read) step = move_buffer(entry, grant, &moved, status);
+    if (!read) step = transfer_some(entry, grant, current_.buffer->data(), &moved, status);
     if (step != Step::kDone || *status != URMA_CR_SUCCESS) return step;
     entry->moved += moved;
     *budget -= std::min(*budget, moved);
   }
   return Step::kDone;
-}
-
-// Moves from the front on, between the buffer and the target; *moved is the limit, and then the
-// number of bytes.
-Path::Step Path::move_buffer(SendEntry* entry, const shm::Grant& grant, uint64_t* moved,
-                             urma_cr_status_t* status) {
-  const shm::Direction direction =
-      entry->kind == OpKind::kRead ? shm::Direction::kRead : shm::Direction::kWrite;
-  const uint64_t addr = entry->remote_addr + entry->moved;
-  char* mapped = nullptr;
-  if (staged_bytes() == 0 && grant.view != nullptr &&
-      (direction == shm::Direction::kRead || grant.view->writable())) {
-    mapped = grant.view->at(addr, *moved, moved);
-  }
-  const iovec local = {current_.buffer->data(), *moved};
-  if (mapped != nullptr) {
-    shm::copy_mapped(direction, mapped, {&local, 1});
-    *status = URMA_CR_SUCCESS;
-    return Step::kDone;
-  }
-  return copy_far(direction, grant, addr, {&local, 1}, moved, status);
 }
 
 // Atomics of the CPU are atomic in host memory only, not over a bus.

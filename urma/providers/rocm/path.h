@@ -61,8 +61,6 @@ class Path : public shm::QueuePath {
                           urma_cr_status_t* status);
   Step transfer_by_buffer(SendEntry* entry, const shm::Grant& grant, uint64_t* budget,
                           urma_cr_status_t* status);
-  Step move_buffer(SendEntry* entry, const shm::Grant& grant, uint64_t* moved,
-                   urma_cr_status_t* status);
   Step await_current(urma_cr_status_t* status);
   void collect_pieces(SendEntry* entry, uint64_t skip, uint64_t bytes, char* other,
                       bool from_local);

@@ -92,12 +92,11 @@ class QueuePath : public RequestPath {
   // Executes an atomic whose target lies in this process.
   static void execute_at(SendEntry* entry, char* target);
   bool awaits_atomic() const { return atomic_call_ != nullptr; }
-  // Moves some bytes between the list and target memory that is not mapped here, by the kernel or
-  // staged. kWait: wait for what is in progress, with the same list.
-  Step copy_far(Direction direction, const Grant& grant, uint64_t addr,
-                std::span<const iovec> local, uint64_t* moved, urma_cr_status_t* status);
-  // The bytes of a staged copy in progress; 0: none.
-  uint64_t staged_bytes() const { return copying_ == nullptr ? 0 : copying_->bytes; }
+  // Moves the next bytes of a transfer, one stretch that is mapped or one that is not, between the
+  // target and `buffer`; NULL: the local pieces. *moved is the limit, and then how many.
+  Step transfer_some(SendEntry* entry, const Grant& grant, char* buffer, uint64_t* moved,
+                     urma_cr_status_t* status);
+  bool is_staging() const { return copying_ != nullptr; }
   // kInFlight if no copy was asked for, or it has come.
   Step await_staged(urma_cr_status_t* status);
   Sender* sender() const { return sender_; }
@@ -121,8 +120,10 @@ class QueuePath : public RequestPath {
   void press_if_slow(bool moved);
   void press();
 
-  Step transfer_some(SendEntry* entry, const Grant& grant, uint64_t budget, uint64_t* moved,
-                     urma_cr_status_t* status);
+  // Moves some bytes between the list and target memory that is not mapped here, by the kernel or
+  // staged. kWait: wait for what is in progress, with the same list.
+  Step copy_far(Direction direction, const Grant& grant, uint64_t addr,
+                std::span<const iovec> local, uint64_t* moved, urma_cr_status_t* status);
   void begin_staged(Direction direction, const Grant& grant, uint64_t addr,
                     std::span<const iovec> local);
   void call_atomic(const AtomicRequest& asked, const std::shared_ptr<Link>& link);

@@ -22,6 +22,12 @@ char* mapped_for_writing(const Grant& grant, uint64_t addr, uint64_t bytes) {
   return run == bytes ? mapped : nullptr;
 }
 
+IovecList list_of(char* buffer, uint64_t bytes) {
+  IovecList list;
+  list.add(reinterpret_cast<uint64_t>(buffer), bytes, /*skip=*/0, bytes);
+  return list;
+}
+
 }  // namespace
 
 QueuePath::Step QueuePath::transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status) {
@@ -33,8 +39,8 @@ QueuePath::Step QueuePath::transfer(SendEntry* entry, uint64_t* budget, urma_cr_
   if (allowed != Step::kInFlight) return allowed;
   while (entry->moved < entry->bytes) {
     if (*budget == 0) return Step::kWait;
-    uint64_t moved = 0;
-    const Step step = transfer_some(entry, *grant, *budget, &moved, status);
+    uint64_t moved = std::min(*budget, entry->bytes - entry->moved);
+    const Step step = transfer_some(entry, *grant, /*buffer=*/nullptr, &moved, status);
     if (step != Step::kDone || *status != URMA_CR_SUCCESS) return step;
     // Else the owner may have stored something else there before it was read.
     // SYNC(segment-gone): this acquire fence, after the copy, pairs with the release fence in
@@ -47,22 +53,20 @@ QueuePath::Step QueuePath::transfer(SendEntry* entry, uint64_t* budget, urma_cr_
   return Step::kDone;
 }
 
-// Moves one stretch that is mapped, or one that is not.
-QueuePath::Step QueuePath::transfer_some(SendEntry* entry, const Grant& grant, uint64_t budget,
+QueuePath::Step QueuePath::transfer_some(SendEntry* entry, const Grant& grant, char* buffer,
                                          uint64_t* moved, urma_cr_status_t* status) {
   const Direction direction = entry->kind == OpKind::kRead ? Direction::kRead : Direction::kWrite;
   const uint64_t addr = entry->remote_addr + entry->moved;
-  const uint64_t staged = staged_bytes();
-  uint64_t turn = staged != 0 ? staged : std::min(budget, entry->bytes - entry->moved);
   char* mapped = nullptr;
-  if (staged == 0 && grant.view != nullptr &&
-      (direction == Direction::kRead || grant.view->writable())) {
-    mapped = grant.view->at(addr, turn, &turn);
+  if (copying_ != nullptr) {
+    *moved = copying_->bytes;
+  } else if (grant.view != nullptr && (direction == Direction::kRead || grant.view->writable())) {
+    mapped = grant.view->at(addr, *moved, moved);
   }
-  const IovecList local = local_pieces(entry, entry->moved, turn);
+  const IovecList local =
+      buffer == nullptr ? local_pieces(entry, entry->moved, *moved) : list_of(buffer, *moved);
   if (mapped != nullptr) {
     copy_mapped(direction, mapped, local.list());
-    *moved = turn;
     return Step::kDone;
   }
   return copy_far(direction, grant, addr, local.list(), moved, status);
