@@ -509,18 +509,18 @@ Server::~Server() {
   service.unwatch(socket_.get());
   if (resume_timer_ != 0) service.cancel(resume_timer_);
   ::unlinkat(transport_->runtime().dir_fd(), socket_name_.c_str(), 0);
-  for (auto& [fd, admitted] : clients_) {
+  for (auto& [fd, client] : clients_) {
     service.unwatch(fd);
-    service.cancel(admitted.timer);
+    service.cancel(client->timer);
   }
 }
 
 void Server::forget(EventChannel* channel) {
-  for (auto& [fd, admitted] : clients_) admitted.client->forget(channel);
+  for (auto& [fd, client] : clients_) client->forget(channel);
 }
 
 void Server::end_grant(SegmentRef ref) {
-  for (auto& [fd, admitted] : clients_) admitted.client->end_grant(ref);
+  for (auto& [fd, client] : clients_) client->end_grant(ref);
 }
 
 void Server::accept_some() {
@@ -541,7 +541,7 @@ void Server::admit(OwnFd socket) {
   const int fd = socket.get();
   auto client = std::make_shared<Client>(transport_, std::move(socket));
   const auto connections = std::count_if(clients_.begin(), clients_.end(), [&](const auto& entry) {
-    return entry.second.client->pid() == client->pid();
+    return entry.second->pid() == client->pid();
   });
   const bool stranger = client->pid() == 0;
   const size_t most = stranger ? kMaxConnectionsOfStrangers : kMaxConnectionsPerProcess;
@@ -553,9 +553,9 @@ void Server::admit(OwnFd socket) {
   const uint64_t now = monotonic_ns();
   const uint64_t due = stranger ? now : pace_.due(client->pid(), now);
   Client* served = client.get();
-  Admitted& admitted = clients_.emplace(fd, Admitted{std::move(client), 0}).first->second;
+  clients_.emplace(fd, std::move(client));
   if (due == now) return begin(served);
-  admitted.timer = transport_->service().after(due - now, [this, served] { begin(served); });
+  served->timer = transport_->service().after(due - now, [this, served] { begin(served); });
 }
 
 void Server::begin(Client* client) {
@@ -578,7 +578,7 @@ void Server::await_hello(Client* client, int looks) {
     // A greeting that has arrived is still heard: this thread may not have had its turn since.
     if (!client->on_ready(EPOLLIN) || !client->greeted()) drop(client->fd());
   };
-  clients_.at(client->fd()).timer = transport_->service().after(kHelloLookNs, look);
+  client->timer = transport_->service().after(kHelloLookNs, look);
 }
 
 // Without a free descriptor the peer could not even be refused, and would wait for its timeout.
@@ -602,7 +602,7 @@ void Server::pause() {
 void Server::drop(int fd) {
   const auto found = clients_.find(fd);
   transport_->service().unwatch(fd);
-  transport_->service().cancel(found->second.timer);
+  transport_->service().cancel(found->second->timer);
   clients_.erase(found);
 }
 

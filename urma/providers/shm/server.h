@@ -38,6 +38,8 @@ class Client : public std::enable_shared_from_this<Client> {
   // False if the connection is to be ended.
   bool on_ready(uint32_t events);
 
+  Service::TimerId timer = 0;  // the server's: until it is served, and then until it has greeted
+
  private:
   bool serve(const Request& request, Attached& fds);
   bool handle(const Request& request, Attached& fds);
@@ -97,11 +99,7 @@ class Server {
   OwnFd socket_;
   Service::TimerId resume_timer_ = 0;
   Fd spare_;  // closed for a moment to refuse a peer when no descriptor is left
-  struct Admitted {
-    std::shared_ptr<Client> client;
-    Service::TimerId timer;  // until it is served, and then until it has greeted
-  };
-  std::unordered_map<int, Admitted> clients_;
+  std::unordered_map<int, std::shared_ptr<Client>> clients_;  // by descriptor
   Pace pace_;
 };
 
