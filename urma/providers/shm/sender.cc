@@ -29,7 +29,7 @@ Sender::Sender(Transport* transport, const urma_jfs_cfg_t& cfg, const QueueIdent
     : urma::Sender(transport, cfg, identity, id, kMaxMessageBytes),
       transport_(transport),
       implicit_imports_([transport](const urma_seg_t& described, urma_token_t token) {
-        return transport->import_memory(/*ctx=*/nullptr, described, token, /*access=*/0);
+        return transport->import_memory(described, token);
       }) {}
 
 Sender::~Sender() { end(); }

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/shm/transport.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 #include <chrono>
-#include <string_view>
+#include <filesystem>
+#include <string>
+#include <system_error>
 
 #include "jetty/faulty.h"
 #include "segment/memory_map.h"
@@ -32,16 +31,12 @@ constexpr std::chrono::milliseconds kLastOpenings(100);
 OwnerKey key_of(const Link& link) { return {link.serial()}; }
 
 // This one included. A process that was killed counts until it is cleaned up.
-size_t count_processes(int dir_fd) {
-  Fd fd(::openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::fdopendir(fd.get()), ::closedir);
-  if (dir == nullptr) return 0;
-  static_cast<void>(fd.release());
-  size_t count = 0;
-  while (const dirent* entry = ::readdir(dir.get())) {
-    if (std::string_view(entry->d_name).starts_with("slot-")) ++count;
-  }
-  return count;
+auto count_processes(const std::string& dir) {
+  std::error_code unreadable;
+  const std::filesystem::directory_iterator files(dir, unreadable);
+  return std::count_if(begin(files), end(files), [](const auto& file) {
+    return file.path().filename().native().starts_with("slot-");
+  });
 }
 
 }  // namespace
@@ -124,7 +119,7 @@ void Transport::log_absence(const char* kind, uint32_t id) const {
       "no process in {} answers for {} {:#x} (processes there: {}); see that the other "
       "program runs, as the same user, with the same URMA_RUNTIME_DIR or "
       "XDG_RUNTIME_DIR, and without PrivateTmp",
-      runtime().path(), kind, id, count_processes(runtime().dir_fd()));
+      runtime().path(), kind, id, count_processes(runtime().path()));
 }
 
 std::shared_ptr<Link> Transport::link_to(uint32_t slot) {
@@ -249,11 +244,10 @@ ImportedSegment* Transport::import_new(urma_context_t* ctx, const urma_seg_t& se
   return segment.release();
 }
 
-RemoteSegmentRef Transport::import_memory(urma_context_t* ctx, const urma_seg_t& seg,
-                                          urma_token_t token, uint32_t access) {
-  RemoteSegment* const kept = take_kept(ctx, seg, token, access);
-  return RemoteSegmentRef(kept != nullptr ? kept
-                                          : new RemoteSegment(this, ctx, seg, token, access));
+RemoteSegmentRef Transport::import_memory(const urma_seg_t& seg, urma_token_t token) {
+  RemoteSegment* const kept = take_kept(/*ctx=*/nullptr, seg, token, /*access=*/0);
+  return RemoteSegmentRef(
+      kept != nullptr ? kept : new RemoteSegment(this, /*ctx=*/nullptr, seg, token, /*access=*/0));
 }
 
 void Transport::probe(const ProbeTarget& target, std::function<void(Answer)> answered) {

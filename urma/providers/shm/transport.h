@@ -105,9 +105,8 @@ class Transport : public DirectoryTransport {
   void unregister(Segment* segment) override;
   ImportedSegment* import_segment(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
                                   uint32_t access) override;
-  // The same for a request, if `ctx` is NULL; its owner may still have to be asked.
-  RemoteSegmentRef import_memory(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
-                                 uint32_t access);
+  // The same for a request; its owner may still have to be asked.
+  RemoteSegmentRef import_memory(const urma_seg_t& seg, urma_token_t token);
   void probe(const ProbeTarget& target, std::function<void(Answer)> answered) override;
   void log_absence(const char* kind, uint32_t id) const override;
   void require_kind(const urma_jetty_id_t& id, urma_target_type_t type) override;
