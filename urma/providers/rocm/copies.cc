@@ -76,7 +76,7 @@ Copy::~Copy() {
 
 bool Copy::ended(urma_cr_status_t* status) {
   for (; ended_ != parts_.size(); ++ended_) {
-    const auto value = copies_->api_->hsa_signal_load_scacquire(parts_[ended_].signal->handle);
+    const auto value = copies_->api().hsa_signal_load_scacquire(parts_[ended_].signal->handle);
     if (value > 0) return false;
     // The runtime reports a failed copy by a negative value.
     if (value < 0) status_ = URMA_CR_LOC_OPERATION_ERR;
@@ -99,9 +99,9 @@ bool Copy::touches(uint64_t begin, uint64_t bytes) const {
 bool Copy::wait() {
   const uint64_t deadline = monotonic_ns() + kEndPatienceNs;
   for (const Part& part : parts_) {
-    while (copies_->api_->hsa_signal_load_scacquire(part.signal->handle) > 0) {
+    while (copies_->api().hsa_signal_load_scacquire(part.signal->handle) > 0) {
       if (monotonic_ns() > deadline) return false;
-      copies_->api_->hsa_signal_wait_scacquire(part.signal->handle, HSA_SIGNAL_CONDITION_LT, 1,
+      copies_->api().hsa_signal_wait_scacquire(part.signal->handle, HSA_SIGNAL_CONDITION_LT, 1,
                                                kWaitSliceNs, HSA_WAIT_STATE_BLOCKED);
     }
   }
@@ -129,7 +129,7 @@ Copies::End Copies::end_of(const Place& place, uint64_t addr) const {
 void Copies::add_piece(Copy* copy, const CopyPiece& piece) {
   const auto to = places_.find(number(piece.to), piece.bytes);
   const auto from = places_.find(number(piece.from), piece.bytes);
-  const bool over_bus = from.has_value() && topology_->find(from->agent)->gpu;
+  const bool over_bus = from.has_value() && topology().find(from->agent)->gpu;
   const bool by_cpu = (!to.has_value() || to->cpu) && (!from.has_value() || from->cpu);
   const uint64_t most = over_bus ? std::min(cpu_bytes_, kReadOverBus) : cpu_bytes_;
   if (by_cpu && piece.bytes <= most) {
@@ -152,9 +152,9 @@ void Copies::add_piece(Copy* copy, const CopyPiece& piece) {
 
 // A mask of the engines that can; 0 if the runtime chooses.
 uint32_t Copies::engines_between(hsa_agent_t to, hsa_agent_t from) const {
-  if (api_->copy_on_engine == nullptr || api_->copy_engine_status == nullptr) return 0;
+  if (api().copy_on_engine == nullptr || api().copy_engine_status == nullptr) return 0;
   uint32_t mask = 0;
-  return api_->copy_engine_status(to, from, &mask) == HSA_STATUS_SUCCESS ? mask : 0;
+  return api().copy_engine_status(to, from, &mask) == HSA_STATUS_SUCCESS ? mask : 0;
 }
 
 void Copies::start(Copy* copy, const CopyPiece& piece, End to, End from) {
@@ -172,14 +172,14 @@ void Copies::start(Copy* copy, const CopyPiece& piece, End to, End from) {
     auto* const target = reinterpret_cast<void*>(to.addr + at);
     const auto* const source = reinterpret_cast<const void*>(from.addr + at);
     const auto status = engine != 0
-                            ? api_->copy_on_engine(target, to.agent, source, from.agent, bytes, 0,
+                            ? api().copy_on_engine(target, to.agent, source, from.agent, bytes, 0,
                                                    nullptr, signal->handle, engine, false)
-                            : api_->hsa_amd_memory_async_copy(target, to.agent, source, from.agent,
+                            : api().hsa_amd_memory_async_copy(target, to.agent, source, from.agent,
                                                               bytes, 0, nullptr, signal->handle);
     if (status != HSA_STATUS_SUCCESS) {
       signals_.give_back(signal);
       fail(URMA_FAIL, "hsa_amd_memory_async_copy of {} bytes: {}", bytes,
-           status_text(*api_, status));
+           status_text(api(), status));
     }
     const MutexLock lock(mutex_);
     copy->parts_.push_back({signal, number(piece.to) + at, number(piece.from) + at, bytes});

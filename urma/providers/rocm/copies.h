@@ -11,10 +11,9 @@
 #include <vector>
 
 #include "urma/base/mutex.h"
-#include "urma/providers/rocm/hsa_api.h"
 #include "urma/providers/rocm/places.h"
+#include "urma/providers/rocm/runtime.h"
 #include "urma/providers/rocm/signals.h"
-#include "urma/providers/rocm/topology.h"
 #include "urma_types.h"
 
 namespace urma::rocm {
@@ -80,13 +79,13 @@ class Copy {
 
 class Copies {
  public:
-  // Both outlive it. The CPU copies pieces of up to `cpu_bytes` bytes that it may touch. Throws
-  // Error.
-  Copies(const HsaApi* api, const Topology* topology, uint64_t cpu_bytes)
-      : api_(api), topology_(topology), cpu_bytes_(cpu_bytes), signals_(api) {}
+  // `runtime` outlives it. The CPU copies pieces of up to `cpu_bytes` bytes that it may touch.
+  // Throws Error.
+  Copies(const HsaRuntime* runtime, uint64_t cpu_bytes)
+      : runtime_(runtime), cpu_bytes_(cpu_bytes), signals_(&runtime->api()) {}
 
-  const HsaApi& api() const { return *api_; }
-  const Topology& topology() const { return *topology_; }
+  const HsaApi& api() const { return runtime_->api(); }
+  const Topology& topology() const { return runtime_->topology(); }
   // What the engines reach.
   Places& places() { return places_; }
 
@@ -112,8 +111,7 @@ class Copies {
   void start(Copy* copy, const CopyPiece& piece, End to, End from);
   uint32_t engines_between(hsa_agent_t to, hsa_agent_t from) const;
 
-  const HsaApi* const api_;
-  const Topology* const topology_;
+  const HsaRuntime* const runtime_;
   Places places_;
   const uint64_t cpu_bytes_;
   Signals signals_;

@@ -32,8 +32,10 @@ hsa_amd_pointer_info_t look_up(const HsaApi& api, const void* address) {
 
 }  // namespace
 
-void* allocate(const HsaApi& api, const Topology& topology, const Agent& agent,
-               urma_ext_pool_t pool, uint64_t bytes) {
+void* allocate(const HsaRuntime& runtime, const Agent& agent, urma_ext_pool_t pool,
+               uint64_t bytes) {
+  const HsaApi& api = runtime.api();
+  const Topology& topology = runtime.topology();
   const Pool* const from = static_cast<uint32_t>(pool) <= URMA_EXT_POOL_HOST
                                ? find_pool(topology, agent, pool)
                                : nullptr;
@@ -75,10 +77,11 @@ void deallocate(const HsaApi& api, void* memory) {
   }
 }
 
-void query(const HsaApi& api, const Topology& topology, const std::vector<DeviceInfo>& devices,
-           const void* address, urma_ext_address_t* told) {
+void query(const HsaRuntime& runtime, const std::vector<DeviceInfo>& devices, const void* address,
+           urma_ext_address_t* told) {
+  const Topology& topology = runtime.topology();
   *told = {};
-  const hsa_amd_pointer_info_t info = look_up(api, address);
+  const hsa_amd_pointer_info_t info = look_up(runtime.api(), address);
   if (info.type == HSA_EXT_POINTER_TYPE_UNKNOWN || info.type == HSA_EXT_POINTER_TYPE_LOCKED) {
     return;
   }

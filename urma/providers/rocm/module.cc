@@ -42,8 +42,7 @@ TransportSettings read_settings(const Settings& settings, const Topology& topolo
 struct Machinery {
   Machinery(const urma_host& host, std::unique_ptr<HsaRuntime> opened)
       : runtime(std::move(opened)),
-        transport(host, &runtime->api(), &runtime->topology(),
-                  read_settings(*host.settings, runtime->topology())),
+        transport(host, runtime.get(), read_settings(*host.settings, runtime->topology())),
         infos(list_devices(runtime->topology(), host.settings->flag("URMA_ROCM_CPU"),
                            static_cast<uint32_t>(transport.runtime().eids().size()))) {
     for (const DeviceInfo& info : infos) {
@@ -54,7 +53,7 @@ struct Machinery {
   ~Machinery() { transport.stop(); }
 
   std::unique_ptr<HsaRuntime> runtime;
-  Pins pins{&runtime->api(), &runtime->topology()};
+  Pins pins{runtime.get()};
   Transport transport;
   const std::vector<DeviceInfo> infos;
   std::deque<SoftwareDevice> devices;  // in the same order
@@ -72,8 +71,7 @@ const DeviceInfo& info_of(const urma_device_t& dev);
 
 void* allocate_memory(urma_context_t* ctx, urma_ext_pool_t pool, uint64_t bytes) {
   return guarded(URMA_LOG_SITE, [&] {
-    const HsaRuntime& runtime = *machinery().runtime;
-    return allocate(runtime.api(), runtime.topology(), *info_of(*ctx->dev).agent, pool, bytes);
+    return allocate(*machinery().runtime, *info_of(*ctx->dev).agent, pool, bytes);
   });
 }
 
@@ -86,8 +84,7 @@ urma_status_t deallocate_memory(void* memory) {
 
 urma_status_t query_memory(const void* address, urma_ext_address_t* info) {
   return guarded(URMA_LOG_SITE, [&] {
-    const HsaRuntime& runtime = *machinery().runtime;
-    query(runtime.api(), runtime.topology(), machinery().infos, address, info);
+    query(*machinery().runtime, machinery().infos, address, info);
     return URMA_SUCCESS;
   });
 }

@@ -26,9 +26,7 @@ struct Pins::Pin : urma_ext_pinned_t {
   void* client_priv;
 };
 
-Pins::Pins(const HsaApi* api, const Topology* topology) : api_(api), topology_(topology) {
-  the_pins.store(this);
-}
+Pins::Pins(const HsaRuntime* runtime) : runtime_(runtime) { the_pins.store(this); }
 
 // A program that has not unpinned by now has a handle that says so.
 Pins::~Pins() { the_pins.store(nullptr); }
@@ -40,9 +38,9 @@ const urma_ext_rdma_interface_t* Pins::interface() {
 }
 
 bool Pins::find(uint64_t va, uint64_t bytes, hsa_amd_pointer_info_t* info) const {
-  const auto status = pointer_info(*api_, pointer(va), info);
+  const auto status = pointer_info(api(), pointer(va), info);
   if (status != HSA_STATUS_SUCCESS || info->type != HSA_EXT_POINTER_TYPE_HSA) return false;
-  const Agent* const owner = topology_->find(info->agentOwner);
+  const Agent* const owner = runtime_->topology().find(info->agentOwner);
   const auto base = reinterpret_cast<uint64_t>(info->agentBaseAddress);
   return owner != nullptr && owner->gpu && va >= base && bytes <= info->sizeInBytes &&
          va - base <= info->sizeInBytes - bytes;
@@ -58,7 +56,7 @@ int Pins::va_page_size(uint64_t va, uint64_t bytes, unsigned long* page_size) no
   const Pins* const pins = the_pins.load();
   hsa_amd_pointer_info_t info;
   if (pins == nullptr || page_size == nullptr || !pins->find(va, bytes, &info)) return -EINVAL;
-  for (const Pool& pool : pins->topology_->find(info.agentOwner)->pools) {
+  for (const Pool& pool : pins->runtime_->topology().find(info.agentOwner)->pools) {
     if (pool.flags != info.global_flags || pool.granule == 0) continue;
     *page_size = pool.granule;
     return 0;
@@ -91,7 +89,7 @@ int Pins::make(uint64_t va, uint64_t bytes, urma_ext_pinned_t** pinned,
     URMA_LOG_LIMITED(ERR, "{} bytes at va {:#x} are not memory of one GPU allocation", bytes, va);
     return -EINVAL;
   }
-  if (api_->export_dmabuf == nullptr) {
+  if (api().export_dmabuf == nullptr) {
     URMA_LOG_LIMITED(ERR, "the HSA runtime exports no dma-bufs; use ROCm 5.6 or newer");
     return -EOPNOTSUPP;
   }
@@ -101,15 +99,15 @@ int Pins::make(uint64_t va, uint64_t bytes, urma_ext_pinned_t** pinned,
   made->free_callback = free_callback;
   made->client_priv = client_priv;
   const MutexLock lock(mutex_);
-  const auto status = api_->export_dmabuf(pointer(va), bytes, &made->dmabuf, &made->offset);
+  const auto status = api().export_dmabuf(pointer(va), bytes, &made->dmabuf, &made->offset);
   if (status != HSA_STATUS_SUCCESS) {
     URMA_LOG_LIMITED(ERR, "hsa_amd_portable_export_dmabuf of {} bytes at va {:#x}: {}", bytes, va,
-                     status_text(*api_, status));
+                     status_text(api(), status));
     return -EOPNOTSUPP;
   }
   const bool first = std::none_of(pins_.begin(), pins_.end(),
                                   [&](const Pin* pin) { return pin->base == made->base; });
-  if (first) api_->hsa_amd_register_deallocation_callback(pointer(made->base), on_freed, this);
+  if (first) api().hsa_amd_register_deallocation_callback(pointer(made->base), on_freed, this);
   pins_.insert(made.get());
   *pinned = made.release();
   return 0;
@@ -131,9 +129,9 @@ int Pins::end(Pin* pin) {
                                  [=](const Pin* other) { return other->base == pin->base; });
   // 0: it was freed, and the runtime has dropped the callback.
   if (last && pin->base != 0) {
-    api_->hsa_amd_deregister_deallocation_callback(pointer(pin->base), on_freed);
+    api().hsa_amd_deregister_deallocation_callback(pointer(pin->base), on_freed);
   }
-  if (api_->close_dmabuf == nullptr || api_->close_dmabuf(pin->dmabuf) != HSA_STATUS_SUCCESS) {
+  if (api().close_dmabuf == nullptr || api().close_dmabuf(pin->dmabuf) != HSA_STATUS_SUCCESS) {
     ::close(pin->dmabuf);
   }
   delete pin;

@@ -8,8 +8,7 @@
 #include <set>
 
 #include "urma/base/mutex.h"
-#include "urma/providers/rocm/hsa_api.h"
-#include "urma/providers/rocm/topology.h"
+#include "urma/providers/rocm/runtime.h"
 #include "urma_ext.h"
 
 namespace urma::rocm {
@@ -17,8 +16,8 @@ namespace urma::rocm {
 // Thread-safe. A process has at most one.
 class Pins {
  public:
-  // Both outlive it.
-  Pins(const HsaApi* api, const Topology* topology);
+  // `runtime` outlives it.
+  explicit Pins(const HsaRuntime* runtime);
   ~Pins();
   Pins(const Pins&) = delete;
   Pins& operator=(const Pins&) = delete;
@@ -44,8 +43,9 @@ class Pins {
   int end(Pin* pin);
   void freed(uint64_t base);
 
-  const HsaApi* const api_;
-  const Topology* const topology_;
+  const HsaApi& api() const { return runtime_->api(); }
+
+  const HsaRuntime* const runtime_;
   // Recursive: a program that is told that memory goes may unpin it at once.
   RecursiveMutex mutex_;
   std::set<Pin*> pins_ URMA_GUARDED_BY(mutex_);

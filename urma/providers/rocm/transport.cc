@@ -41,13 +41,11 @@ bool read_description(uint64_t nonce, uint64_t len, Attached& fds, MemoryDescrip
 
 }  // namespace
 
-Transport::Transport(const urma_host& host, const HsaApi* api, const Topology* topology,
+Transport::Transport(const urma_host& host, const HsaRuntime* runtime,
                      const TransportSettings& settings)
     : shm::Transport("rocm", host, /*has_opaque=*/true),
-      api_(api),
-      topology_(topology),
       settings_(settings),
-      copies_(api, topology, settings.cpu_bytes),
+      copies_(runtime, settings.cpu_bytes),
       attachments_(&copies_, &service(), settings.patience_ns) {
   service().run([this] {
     service().watch(copies_.wake_fd(), EPOLLIN, [this](uint32_t) {
@@ -70,12 +68,12 @@ std::unique_ptr<SharedSignal> Transport::share_signal(hsa_signal_t signal) {
          "URMA_ROCM_IPC=on shares them if the runtime can");
   }
   auto made = std::make_unique<SharedSignal>();
-  const auto status = api_->hsa_amd_ipc_signal_create(signal, &made->handle);
+  const auto status = copies_.api().hsa_amd_ipc_signal_create(signal, &made->handle);
   if (status != HSA_STATUS_SUCCESS) {
     fail(URMA_EINVAL,
          "ext_create_signal_handle: hsa_amd_ipc_signal_create of signal {:#x}: {}; make it by "
          "hsa_amd_signal_create with HSA_AMD_SIGNAL_IPC",
-         signal.handle, status_text(*api_, status));
+         signal.handle, status_text(copies_.api(), status));
   }
   const MutexLock lock(mutex_);
   made->generation = ++generations_;
@@ -97,10 +95,11 @@ void Transport::enter(urma::Segment* segment) {
 // The runtime decides whose memory it is: memory that it does not know is the program's own.
 void Transport::claim(Segment* segment) {
   hsa_amd_pointer_info_t info;
-  const auto status = pointer_info(*api_, reinterpret_cast<const void*>(segment->base), &info);
+  const auto status =
+      pointer_info(copies_.api(), reinterpret_cast<const void*>(segment->base), &info);
   if (status != HSA_STATUS_SUCCESS) {
     fail(URMA_EINVAL, "register_seg: hsa_amd_pointer_info of va {:#x}: {}", segment->base,
-         status_text(*api_, status));
+         status_text(copies_.api(), status));
   }
   if (info.type == HSA_EXT_POINTER_TYPE_UNKNOWN || info.type == HSA_EXT_POINTER_TYPE_LOCKED) {
     return lock_host_memory(segment);
@@ -112,7 +111,7 @@ void Transport::claim(Segment* segment) {
          "register_seg: the {} bytes at va {:#x} leave their allocation of {} bytes at {:#x}",
          segment->len, segment->base, info.sizeInBytes, begin);
   }
-  const Agent* const owner = topology_->find(info.agentOwner);
+  const Agent* const owner = copies_.topology().find(info.agentOwner);
   if (owner == nullptr) {
     fail(URMA_EINVAL, "register_seg: the agent that owns va {:#x} has no memory", segment->base);
   }
@@ -138,20 +137,20 @@ void Transport::claim(Segment* segment) {
 
 // Locks it for the engines, which reach nothing else.
 void Transport::lock_host_memory(Segment* segment) {
-  auto agents = topology_->handles();
+  auto agents = copies_.topology().handles();
   void* const memory = reinterpret_cast<void*>(segment->base);
   void* for_agent = nullptr;
-  const auto status = api_->hsa_amd_memory_lock(memory, segment->len, agents.data(),
-                                                static_cast<int>(agents.size()), &for_agent);
+  const auto status = copies_.api().hsa_amd_memory_lock(
+      memory, segment->len, agents.data(), static_cast<int>(agents.size()), &for_agent);
   if (status != HSA_STATUS_SUCCESS) {
     fail(URMA_ENOMEM,
          "register_seg: hsa_amd_memory_lock of {} bytes at va {:#x}: {}; raise ulimit -l, or "
          "register less",
-         segment->len, segment->base, status_text(*api_, status));
+         segment->len, segment->base, status_text(copies_.api(), status));
   }
   segment->locked = memory;
   segment->place = copies_.places().add(
-      {segment->base, segment->len, number(for_agent), topology_->cpu()->handle, true});
+      {segment->base, segment->len, number(for_agent), copies_.topology().cpu()->handle, true});
 }
 
 std::shared_ptr<Allocation> Transport::allocation_of(const hsa_amd_pointer_info_t& info) {
@@ -163,18 +162,18 @@ std::shared_ptr<Allocation> Transport::allocation_of(const hsa_amd_pointer_info_
   made->bytes = info.sizeInBytes;
   made->agent = info.agentOwner;
   made->generation = ++generations_;
-  made->host_memory = !topology_->find(info.agentOwner)->gpu;
+  made->host_memory = !copies_.topology().find(info.agentOwner)->gpu;
   const bool cpu = info.hostBaseAddress == info.agentBaseAddress &&
-                   topology_->cpu_reaches(info.agentOwner, info.global_flags);
+                   copies_.topology().cpu_reaches(info.agentOwner, info.global_flags);
   made->place = copies_.places().add({base, made->bytes, base, made->agent, cpu});
   allocations_.emplace(base, made);
   const auto status =
-      api_->hsa_amd_register_deallocation_callback(info.agentBaseAddress, on_freed, this);
+      copies_.api().hsa_amd_register_deallocation_callback(info.agentBaseAddress, on_freed, this);
   if (status != HSA_STATUS_SUCCESS) {
     URMA_LOG_LIMITED(WARNING,
                      "hsa_amd_register_deallocation_callback of {:#x}: {}; unregister its segments "
                      "before it is freed",
-                     base, status_text(*api_, status));
+                     base, status_text(copies_.api(), status));
   }
   return made;
 }
@@ -184,24 +183,25 @@ std::shared_ptr<Allocation> Transport::allocation_of(const hsa_amd_pointer_info_
 void Transport::share(Allocation* allocation) {
   if (allocation->shared) return;
   void* const base = reinterpret_cast<void*>(allocation->base);
-  if (api_->export_dmabuf != nullptr && !allocation->host_memory) {
+  if (copies_.api().export_dmabuf != nullptr && !allocation->host_memory) {
     int fd = -1;
     uint64_t offset = 0;
-    const auto status = api_->export_dmabuf(base, allocation->bytes, &fd, &offset);
+    const auto status = copies_.api().export_dmabuf(base, allocation->bytes, &fd, &offset);
     if (status == HSA_STATUS_SUCCESS) {
       allocation->dmabuf.reset(fd);
       allocation->dmabuf_offset = offset;
       allocation->shared = true;
       return;
     }
-    URMA_LOG(INFO, "hsa_amd_portable_export_dmabuf: {}", status_text(*api_, status));
+    URMA_LOG(INFO, "hsa_amd_portable_export_dmabuf: {}", status_text(copies_.api(), status));
   }
-  const auto status = api_->hsa_amd_ipc_memory_create(base, allocation->bytes, &allocation->handle);
+  const auto status =
+      copies_.api().hsa_amd_ipc_memory_create(base, allocation->bytes, &allocation->handle);
   if (status != HSA_STATUS_SUCCESS) {
     fail(URMA_FAIL,
          "register_seg: hsa_amd_ipc_memory_create of {} bytes at {:#x}: {}; if "
          "HSA_ENABLE_IPC_MODE_LEGACY is set, unset it",
-         allocation->bytes, allocation->base, status_text(*api_, status));
+         allocation->bytes, allocation->base, status_text(copies_.api(), status));
   }
   allocation->shared = true;
 }
@@ -214,8 +214,8 @@ void Transport::forget(const std::shared_ptr<Allocation>& allocation) {
   // Otherwise it has been freed.
   if (known == allocations_.end() || known->second != allocation) return;
   allocations_.erase(known);
-  api_->hsa_amd_deregister_deallocation_callback(reinterpret_cast<void*>(allocation->base),
-                                                 on_freed);
+  copies_.api().hsa_amd_deregister_deallocation_callback(reinterpret_cast<void*>(allocation->base),
+                                                         on_freed);
 }
 
 void Transport::let_go(urma::Segment* segment) {
@@ -223,9 +223,9 @@ void Transport::let_go(urma::Segment* segment) {
   copies_.settle(segment->base, segment->registered_len());
   if (left->locked != nullptr) {
     copies_.places().remove(segment->base, left->place);
-    const auto status = api_->hsa_amd_memory_unlock(std::exchange(left->locked, nullptr));
+    const auto status = copies_.api().hsa_amd_memory_unlock(std::exchange(left->locked, nullptr));
     if (status != HSA_STATUS_SUCCESS) {
-      URMA_LOG_LIMITED(WARNING, "hsa_amd_memory_unlock: {}", status_text(*api_, status));
+      URMA_LOG_LIMITED(WARNING, "hsa_amd_memory_unlock: {}", status_text(copies_.api(), status));
     }
   }
   if (left->allocation == nullptr) return;

@@ -17,7 +17,6 @@
 #include "urma/providers/rocm/copies.h"
 #include "urma/providers/rocm/hsa_api.h"
 #include "urma/providers/rocm/places.h"
-#include "urma/providers/rocm/topology.h"
 #include "urma/providers/shm/opaque_memory.h"
 #include "urma/providers/shm/transport.h"
 
@@ -64,9 +63,8 @@ struct TransportSettings {
 
 class Transport final : public shm::Transport {
  public:
-  // All outlive it. Throws Error. Made and destroyed on any thread but the service thread.
-  Transport(const urma_host& host, const HsaApi* api, const Topology* topology,
-            const TransportSettings& settings);
+  // `runtime` outlives it. Throws Error. Made and destroyed on any thread but the service thread.
+  Transport(const urma_host& host, const HsaRuntime* runtime, const TransportSettings& settings);
   ~Transport() override { stop(); }
 
   Copies* copies() { return &copies_; }
@@ -100,8 +98,6 @@ class Transport final : public shm::Transport {
   void share(Allocation* allocation) URMA_REQUIRES(mutex_);
   void forget(const std::shared_ptr<Allocation>& allocation) URMA_REQUIRES(mutex_);
 
-  const HsaApi* const api_;
-  const Topology* const topology_;
   const TransportSettings settings_;
   Copies copies_;
   Attachments attachments_;
