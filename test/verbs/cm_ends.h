@@ -30,23 +30,25 @@ class ScriptedAsking : public Connector {
   void disconnect(const ConnectRequest& request, DisconnectReason reason) override {
     disconnects.emplace_back(request.connection, reason);
   }
-  void settle(const ConnectRequest&, std::function<void(const CountAnswer&)>) override {}
   void turn_away(uint64_t, const ConnectRequest&, DisconnectReason, uint64_t) override {}
-  void ask_for_fault(const ConnectRequest&, std::function<void(bool)>) override {}
-  void ask_for_sign(const ConnectRequest&, std::function<void(bool)> answered) override {
+  // Only whether it is there is asked.
+  void ask_end(const ConnectRequest&, const Request& question, OnReply answered) override {
+    ASSERT_TRUE(std::holds_alternative<PingRequest>(question));
     signs.push_back(std::move(answered));
     if (gives_sign) release_signs(/*there=*/true);
   }
   void release_signs(bool there) {
     for (auto& answered : std::exchange(signs, {})) {
-      service_->post([answered = std::move(answered), there] { answered(there); });
+      service_->post([answered = std::move(answered), there] {
+        answered({there ? Answer::kAccepted : Answer::kUnreachable, {}}, {});
+      });
     }
   }
-  void ask_for_segment(const SegmentRequest&, std::function<void(const SegmentAnswer&)>) override {}
+  void ask(const urma_eid_t&, IdKind, uint32_t, const Request&, OnReply) override {}
 
   ConnectAnswer answer;
   bool gives_sign = true;
-  std::vector<std::function<void(bool there)>> signs;  // that are asked for
+  std::vector<OnReply> signs;  // that are asked for
   std::vector<std::pair<uint64_t, DisconnectReason>> disconnects;
 
  private:

@@ -40,28 +40,17 @@ class OwnerAsking : public Connector {
       if (Receiver* there = receiver(request)) there->disconnected(kNonce, request.connection);
     });
   }
-  void settle(const ConnectRequest& request,
-              std::function<void(const CountAnswer&)> answered) override {
-    fabric_->connector.settle(request, std::move(answered));
-  }
   void turn_away(uint64_t nonce, const ConnectRequest& request, DisconnectReason reason,
                  uint64_t received) override {
     acceptor_->forget(nonce, request.connection);
     fabric_->connector.turn_away(nonce, request, reason, received);
   }
-  void ask_for_fault(const ConnectRequest& request,
-                     std::function<void(bool too_long)> answered) override {
-    fabric_->service.post([=, this] {
-      Receiver* there = receiver(request);
-      answered(there != nullptr && there->found_too_long(kNonce, request.connection));
-    });
+  void ask_end(const ConnectRequest& request, const Request& question, OnReply answered) override {
+    fabric_->connector.ask_end(request, question, std::move(answered));
   }
-  void ask_for_sign(const ConnectRequest&, std::function<void(bool there)> answered) override {
-    fabric_->service.post([answered = std::move(answered)] { answered(true); });
-  }
-  void ask_for_segment(const SegmentRequest& request,
-                       std::function<void(const SegmentAnswer&)> answered) override {
-    fabric_->connector.ask_for_segment(request, std::move(answered));
+  void ask(const urma_eid_t& eid, IdKind kind, uint32_t id, const Request& question,
+           OnReply answered) override {
+    fabric_->connector.ask(eid, kind, id, question, std::move(answered));
   }
 
  private:

@@ -23,7 +23,7 @@ namespace {
 struct Outcome {
   std::optional<Reply> reply;
   PeerRef owner = {};
-  Control::OnReply taker() {
+  OnReply taker() {
     return [this](const Reply& given, const PeerRef& by) {
       EXPECT_FALSE(reply.has_value()) << "answered twice";
       reply = given;

@@ -38,38 +38,42 @@ void TestConnector::disconnect(const ConnectRequest& request, DisconnectReason /
   static_cast<Receiver*>(endpoint->second.receiver)->disconnected(/*nonce=*/1, request.connection);
 }
 
-void TestConnector::settle(const ConnectRequest& request,
-                           std::function<void(const CountAnswer&)> answered) {
+Reply TestConnector::settle(Receiver* receiver, const ConnectRequest& request) {
   ++settles;
-  const auto endpoint = endpoints.find(request.target.id);
-  CountAnswer answer;
-  if (!knows_count) {
-    answer.answer = Answer::kNoResources;
-  } else if (endpoint != endpoints.end()) {
-    const auto received =
-        static_cast<Receiver*>(endpoint->second.receiver)->settle(/*nonce=*/1, request.connection);
-    answer = {received.has_value() ? Answer::kAccepted : Answer::kNoResources,
-              received.value_or(0)};
-  }
-  service_->post([=] { answered(answer); });
+  if (!knows_count) return {Answer::kNoResources, {}};
+  if (receiver == nullptr) return {Answer::kUnreachable, {}};
+  const auto received = receiver->settle(/*nonce=*/1, request.connection);
+  if (!received.has_value()) return {Answer::kNoResources, {}};
+  return {Answer::kAccepted, DisconnectReply{*received}};
 }
 
-void TestConnector::ask_for_fault(const ConnectRequest& request,
-                                  std::function<void(bool too_long)> answered) {
-  service_->post([=, this] {
+void TestConnector::ask_end(const ConnectRequest& request, const Request& question,
+                            OnReply answered) {
+  const auto find_receiver = [=, this] {
     const auto endpoint = endpoints.find(request.target.id);
-    answered(endpoint != endpoints.end() && static_cast<Receiver*>(endpoint->second.receiver)
-                                                ->found_too_long(/*nonce=*/1, request.connection));
+    return endpoint == endpoints.end() ? nullptr
+                                       : static_cast<Receiver*>(endpoint->second.receiver);
+  };
+  if (std::holds_alternative<DisconnectRequest>(question)) {
+    const Reply counted = settle(find_receiver(), request);
+    return service_->post([=] { answered(counted, {}); });
+  }
+  service_->post([=, this] {
+    if (!std::holds_alternative<FaultRequest>(question))
+      return answered({Answer::kAccepted, {}}, {});
+    Receiver* const receiver = find_receiver();
+    const bool too_long =
+        receiver != nullptr && receiver->found_too_long(/*nonce=*/1, request.connection);
+    answered({Answer::kAccepted, FaultReply{too_long}}, {});
   });
 }
 
-void TestConnector::ask_for_segment(const SegmentRequest& request,
-                                    std::function<void(const SegmentAnswer&)> answered) {
+void TestConnector::ask(const urma_eid_t&, IdKind, uint32_t id, const Request&, OnReply answered) {
   ++asks;
   service_->post([=, this] {
-    const auto known = grants.find(request.token_id);
-    answered(known == grants.end() ? SegmentAnswer{Answer::kNoSuchObject}
-                                   : SegmentAnswer{Answer::kAccepted, known->second});
+    const auto known = grants.find(id);
+    if (known == grants.end()) return answered({Answer::kNoSuchObject, {}}, {});
+    answered({Answer::kAccepted, known->second}, {});
   });
 }
 

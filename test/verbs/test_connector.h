@@ -30,18 +30,14 @@ class TestConnector : public Connector {
     for (auto& answer : std::exchange(waiting_, {})) service_->post(std::move(answer));
   }
   void disconnect(const ConnectRequest& request, DisconnectReason /*reason*/) override;
-  void settle(const ConnectRequest& request,
-              std::function<void(const CountAnswer&)> answered) override;
   void turn_away(uint64_t /*nonce*/, const ConnectRequest& request, DisconnectReason reason,
                  uint64_t received) override {
     connections_->turned_away(request.connection, reason, received);
   }
-  void ask_for_fault(const ConnectRequest& request,
-                     std::function<void(bool too_long)> answered) override;
-  // For iWARP only.
-  void ask_for_sign(const ConnectRequest&, std::function<void(bool there)>) override {}
-  void ask_for_segment(const SegmentRequest& request,
-                       std::function<void(const SegmentAnswer&)> answered) override;
+  void ask_end(const ConnectRequest& request, const Request& question, OnReply answered) override;
+  // For the key of a segment.
+  void ask(const urma_eid_t& eid, IdKind kind, uint32_t id, const Request& question,
+           OnReply answered) override;
 
   std::map<uint32_t, Endpoint> endpoints;             // by id
   std::map<uint32_t, SegmentReply> grants;            // by token id
@@ -57,6 +53,9 @@ class TestConnector : public Connector {
   int asks = 0;
 
  private:
+  // How many messages a connection to this receiver has brought.
+  Reply settle(Receiver* receiver, const ConnectRequest& request);
+
   Service* const service_;
   Connections* const connections_;
   const ContextResources* const resources_;

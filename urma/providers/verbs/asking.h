@@ -30,19 +30,11 @@ class Asking final : public Connector {
   void connect(const std::shared_ptr<QueuePair>& pair, const ConnectRequest& request,
                std::function<void(const ConnectAnswer&)> answered) override;
   void disconnect(const ConnectRequest& request, DisconnectReason reason) override;
-  void settle(const ConnectRequest& request,
-              std::function<void(const CountAnswer&)> answered) override;
   void turn_away(uint64_t nonce, const ConnectRequest& request, DisconnectReason reason,
                  uint64_t received) override;
-  void ask_for_fault(const ConnectRequest& request,
-                     std::function<void(bool too_long)> answered) override;
-  void ask_for_sign(const ConnectRequest& request,
-                    std::function<void(bool there)> answered) override;
-  void ask_for_segment(const SegmentRequest& request,
-                       std::function<void(const SegmentAnswer&)> answered) override;
-  // Asks the owner of (eid, id) something. `answered` is called exactly once, later or by stop().
-  void ask(const urma_eid_t& eid, IdKind kind, uint32_t id, const Request& request,
-           Control::OnReply answered);
+  void ask_end(const ConnectRequest& request, const Request& question, OnReply answered) override;
+  void ask(const urma_eid_t& eid, IdKind kind, uint32_t id, const Request& question,
+           OnReply answered) override;
 
   // Without those that lose() has returned.
   std::vector<uint64_t> connections_to(const PeerRef& peer) const;
@@ -58,15 +50,12 @@ class Asking final : public Connector {
     bool watched;
   };
 
-  Control::OnReply wait_for_answer(Control::OnReply answered);
   void tell(const PeerRef& peer, const DisconnectRequest& request);
-  void unwatch(const Owner& owner);
+  void forget(uint64_t connection);
 
   const uint64_t patience_ns_;
   Control* control_ = nullptr;
   Server* server_ = nullptr;
-  uint64_t last_ask_ = 0;
-  std::unordered_map<uint64_t, Control::OnReply> waiting_;
   std::unordered_map<uint64_t, Owner> owners_;  // of the other ends, by connection
 };
 

@@ -298,12 +298,14 @@ void CmConnector::begin(const std::shared_ptr<QueuePair>& pair, const ConnectReq
 }
 
 void CmConnector::confirm(const ConnectRequest& request) {
-  asking_->ask_for_sign(request,
-                        [this, stopped = stopped_, connection = request.connection](bool there) {
-                          if (*stopped) return;
-                          const auto link = links_.find(connection);
-                          if (link != links_.end()) link->second->confirmed(there);
-                        });
+  asking_->ask_end(request, PingRequest(),
+                   [this, stopped = stopped_, connection = request.connection](const Reply& reply,
+                                                                               const PeerRef&) {
+                     if (*stopped) return;
+                     const auto link = links_.find(connection);
+                     if (link == links_.end()) return;
+                     link->second->confirmed(reply.answer == Answer::kAccepted);
+                   });
 }
 
 void CmConnector::end(uint64_t connection) { links_.erase(connection); }

@@ -40,25 +40,16 @@ class CmConnector final : public Connector {
   void connect(const std::shared_ptr<QueuePair>& pair, const ConnectRequest& request,
                std::function<void(const ConnectAnswer&)> answered) override;
   void disconnect(const ConnectRequest& request, DisconnectReason reason) override;
-  void settle(const ConnectRequest& request,
-              std::function<void(const CountAnswer&)> answered) override {
-    asking_->settle(request, std::move(answered));
-  }
   void turn_away(uint64_t nonce, const ConnectRequest& request, DisconnectReason reason,
                  uint64_t received) override {
     asking_->turn_away(nonce, request, reason, received);
   }
-  void ask_for_fault(const ConnectRequest& request,
-                     std::function<void(bool too_long)> answered) override {
-    asking_->ask_for_fault(request, std::move(answered));
+  void ask_end(const ConnectRequest& request, const Request& question, OnReply answered) override {
+    asking_->ask_end(request, question, std::move(answered));
   }
-  void ask_for_sign(const ConnectRequest& request,
-                    std::function<void(bool there)> answered) override {
-    asking_->ask_for_sign(request, std::move(answered));
-  }
-  void ask_for_segment(const SegmentRequest& request,
-                       std::function<void(const SegmentAnswer&)> answered) override {
-    asking_->ask_for_segment(request, std::move(answered));
+  void ask(const urma_eid_t& eid, IdKind kind, uint32_t id, const Request& question,
+           OnReply answered) override {
+    asking_->ask(eid, kind, id, question, std::move(answered));
   }
 
  private:

@@ -107,8 +107,11 @@ void ask_for_fault(const ContextResources& resources,
                    const std::shared_ptr<Connection>& connection) {
   connection->fault.store(Connection::kFaultAsked);
   resources.transport->service().post([resources, connection] {
-    resources.connector->ask_for_fault(
-        connection->request, [transport = resources.transport, connection](bool too_long) {
+    resources.connector->ask_end(
+        connection->request, FaultRequest{connection->request.connection},
+        [transport = resources.transport, connection](const Reply& reply, const PeerRef&) {
+          const auto* body = std::get_if<FaultReply>(&reply.body);
+          const bool too_long = body != nullptr && body->too_long;
           connection->fault.store(too_long ? URMA_CR_REM_RESP_LEN_ERR : URMA_CR_REM_OPERATION_ERR);
           transport->serve_senders();
         });
@@ -133,12 +136,15 @@ void settle_connection(const ContextResources& resources,
                        const std::shared_ptr<Connection>& connection) {
   connection->count.store(Count::kAsked);
   resources.transport->service().post([=] {
-    resources.connector->settle(connection->request, [=](const CountAnswer& answer) {
+    const ConnectRequest& request = connection->request;
+    const DisconnectRequest flushed = {request.connection, /*by_initiator=*/true,
+                                       DisconnectReason::kFlushed, /*received=*/0};
+    resources.connector->ask_end(request, flushed, [=](const Reply& reply, const PeerRef&) {
       Count count = Count::kUnknown;
-      if (answer.answer == Answer::kAccepted) {
-        connection->received.store(answer.received, std::memory_order_relaxed);
+      if (const auto* body = std::get_if<DisconnectReply>(&reply.body)) {
+        connection->received.store(body->received, std::memory_order_relaxed);
         count = Count::kKnown;
-      } else if (answer.answer != Answer::kUnreachable) {
+      } else if (reply.answer != Answer::kUnreachable) {
         // A receiver that no longer knows the connection is about to say so itself.
         count = Count::kLater;
       }

@@ -9,8 +9,7 @@
 #include <memory>
 
 #include "jetty/remote.h"
-#include "urma/providers/verbs/api.h"
-#include "urma/providers/verbs/messages.h"
+#include "urma/providers/verbs/control_wire.h"
 
 namespace urma::verbs {
 
@@ -28,17 +27,6 @@ struct ConnectAnswer {
   }
 };
 
-// How many messages a connection has brought; no more will come.
-struct CountAnswer {
-  Answer answer = Answer::kUnreachable;  // kNoResources: ask again
-  uint64_t received = 0;
-};
-
-struct SegmentAnswer {
-  Answer answer = Answer::kUnreachable;
-  SegmentReply reply = {};
-};
-
 // All on the service thread. Each answer comes exactly once, also on the service thread, after the
 // call has returned.
 class Connector {
@@ -51,22 +39,17 @@ class Connector {
                        std::function<void(const ConnectAnswer&)> answered) = 0;
   // The sender gives up a connection that `answered` has reported: its other end may go.
   virtual void disconnect(const ConnectRequest& request, DisconnectReason reason) = 0;
-  // The same, if the number of received messages matters.
-  virtual void settle(const ConnectRequest& request,
-                      std::function<void(const CountAnswer&)> answered) = 0;
   // The receiver gives one up after this many messages; its sender is the process with this nonce.
   virtual void turn_away(uint64_t nonce, const ConnectRequest& request, DisconnectReason reason,
                          uint64_t received) = 0;
-  // Asks the receiver of a connection that `answered` has reported why its device refused a
-  // message. True: the message was too long for its receive.
-  virtual void ask_for_fault(const ConnectRequest& request,
-                             std::function<void(bool too_long)> answered) = 0;
-  // Whether the owner of the other end answers. By then it has finished what its service thread had
-  // begun before.
-  virtual void ask_for_sign(const ConnectRequest& request,
-                            std::function<void(bool there)> answered) = 0;
-  virtual void ask_for_segment(const SegmentRequest& request,
-                               std::function<void(const SegmentAnswer&)> answered) = 0;
+  // Asks the owner of the other end of a connection that `answered` has reported. It answers once
+  // it has finished what its service thread had begun before. A DisconnectReply gives the
+  // connection up, like disconnect().
+  virtual void ask_end(const ConnectRequest& request, const Request& question,
+                       OnReply answered) = 0;
+  // Asks the owner of (eid, id).
+  virtual void ask(const urma_eid_t& eid, IdKind kind, uint32_t id, const Request& question,
+                   OnReply answered) = 0;
 };
 
 }  // namespace urma::verbs

@@ -100,7 +100,7 @@ Control::RequestId Control::request(const urma_eid_t& eid, IdKind kind, uint32_t
 }
 
 Control::RequestId Control::request(const PeerRef& peer, const Request& request,
-                                    uint64_t timeout_ns, Control::OnReply on_reply) {
+                                    uint64_t timeout_ns, OnReply on_reply) {
   Call call = {};
   call.request = request;
   call.deadline_ns = wire_.clock() + timeout_ns;
@@ -109,6 +109,10 @@ Control::RequestId Control::request(const PeerRef& peer, const Request& request,
   const RequestId number = add(std::move(call));
   ask_owner(number, peer.nonce);
   return number;
+}
+
+void Control::end_requests() {
+  while (!calls_.empty()) finish(calls_.begin()->first, {Answer::kUnreachable, {}}, {});
 }
 
 void Control::cancel(RequestId id) {

@@ -61,7 +61,6 @@ struct ControlConfig {
 // Made, used and destroyed on the service thread, except where marked.
 class Control {
  public:
-  using OnReply = verbs::OnReply;
   using RequestId = uint64_t;
 
   // Throws Error if there can be no socket. The server is called from then on, until ~Control.
@@ -71,6 +70,8 @@ class Control {
   Control& operator=(const Control&) = delete;
   // Requests that wait for a reply end without one.
   ~Control();
+  // They get kUnreachable instead.
+  void end_requests();
 
   // Any thread. Token ids of this context are port() << 16 | index, for an index of 1..65535.
   uint16_t port() const { return wire_.socket->local().port; }

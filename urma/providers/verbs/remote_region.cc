@@ -20,9 +20,9 @@ RemoteRegion::RemoteRegion(urma::Transport* transport, Connector* connector, urm
 }
 
 void RemoteRegion::ask_owner(const Wanted& wanted) {
-  connector_->ask_for_segment(
-      {seg.ubva.eid, wanted.va, wanted.len, seg.token_id, token().token},
-      [this, wanted](const SegmentAnswer& answer) { finish(wanted, answer); });
+  connector_->ask(seg.ubva.eid, IdKind::kToken, seg.token_id,
+                  SegmentRequest{seg.ubva.eid, wanted.va, wanted.len, seg.token_id, token().token},
+                  [this, wanted](const Reply& reply, const PeerRef&) { finish(wanted, reply); });
 }
 
 // A repeated grant takes no new place: the list stays short though an owner is asked often.
@@ -33,15 +33,16 @@ const KeyGrant* RemoteRegion::find_same(const KeyGrant& answered) const {
   return same == grants().end() ? nullptr : same->get();
 }
 
-void RemoteRegion::finish(const Wanted& wanted, const SegmentAnswer& answer) {
+void RemoteRegion::finish(const Wanted& wanted, const Reply& reply) {
   {
     const MutexLock lock(mutex_);
-    urma_cr_status_t status = status_of(answer.answer);
-    const SegmentReply& reply = answer.reply;
-    const KeyGrant answered = {{reply.ref, reply.base, reply.len, reply.access, /*pages=*/0},
-                               reply.rkey};
-    if (answer.answer != Answer::kAccepted) {
-      log_refusal(wanted, answer.answer);
+    urma_cr_status_t status = status_of(reply.answer);
+    KeyGrant answered = {};
+    if (const auto* body = std::get_if<SegmentReply>(&reply.body)) {
+      answered = {{body->ref, body->base, body->len, body->access, /*pages=*/0}, body->rkey};
+    }
+    if (reply.answer != Answer::kAccepted) {
+      log_refusal(wanted, reply.answer);
     } else if (const KeyGrant* same = find_same(answered); same != nullptr) {
       put_in_force(same);
     } else if (grants().size() < kMaxGrants) {
@@ -53,7 +54,7 @@ void RemoteRegion::finish(const Wanted& wanted, const SegmentAnswer& answer) {
                        "segment at va {:#x} of token id {:#x} has had {} keys; import it again",
                        uint64_t{seg.ubva.va}, seg.token_id, grants().size());
     }
-    attempt_ended(answer.answer, status);
+    attempt_ended(reply.answer, status);
   }
   transport_->serve_senders();
   drop_ref();

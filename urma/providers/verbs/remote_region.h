@@ -48,7 +48,7 @@ class RemoteRegion : public GrantedSegment<KeyGrant> {
 
  private:
   void ask_owner(const Wanted& wanted) override;
-  void finish(const Wanted& wanted, const SegmentAnswer& answer);
+  void finish(const Wanted& wanted, const Reply& reply);
   const KeyGrant* find_same(const KeyGrant& answered) const URMA_REQUIRES(mutex_);
 
   urma::Transport* const transport_;
