@@ -2,6 +2,7 @@
 #include "urma/providers/verbs/device_attr.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <iterator>
 
@@ -22,54 +23,18 @@ uint32_t limited(int64_t limit, uint32_t ours) {
   return static_cast<uint32_t>(std::clamp<int64_t>(limit, 0, ours));
 }
 
-// Megabits a second of one lane, as ibv_port_attr.active_speed encodes it.
-uint64_t lane_speed(uint8_t encoded) {
-  switch (encoded) {
-    case 1:
-      return 2500;
-    case 2:
-      return 5000;
-    case 4:
-    case 8:
-      return 10000;
-    case 16:
-      return 14000;
-    case 32:
-      return 25000;
-    case 64:
-      return 50000;
-    case 128:
-      return 100000;
-    default:
-      return 0;
-  }
-}
+// Megabits a second of one lane, and the number of lanes, by the bit that ibv_port_attr sets.
+constexpr uint64_t kLaneSpeeds[] = {2500, 5000, 10000, 10000, 14000, 25000, 50000, 100000};
+constexpr uint64_t kLanes[] = {1, 4, 8, 12, 2};
 
-uint32_t lanes(uint8_t encoded) {
-  switch (encoded) {
-    case 2:
-      return 4;
-    case 4:
-      return 8;
-    case 8:
-      return 12;
-    case 16:
-      return 2;
-    default:
-      return 1;
-  }
-}
-
-// Without a width of twelve lanes.
-urma_link_width_t width_of(uint32_t count) {
-  if (count >= 8) return URMA_LINK_X8;
-  if (count >= 4) return URMA_LINK_X4;
-  return count >= 2 ? URMA_LINK_X2 : URMA_LINK_X1;
+template <size_t kCount>
+uint64_t by_bit(const uint64_t (&values)[kCount], uint8_t bits, uint64_t otherwise) {
+  const auto bit = static_cast<size_t>(std::countr_zero(bits));
+  return std::has_single_bit(bits) && bit < kCount ? values[bit] : otherwise;
 }
 
 urma_mtu_t mtu_of(ibv_mtu mtu) {
-  return static_cast<urma_mtu_t>(std::clamp(static_cast<int>(mtu), static_cast<int>(URMA_MTU_256),
-                                            static_cast<int>(URMA_MTU_4096)));
+  return std::clamp(static_cast<urma_mtu_t>(mtu), URMA_MTU_256, URMA_MTU_4096);
 }
 
 urma_port_attr_t describe_port(const ibv_port_attr& port) {
@@ -78,8 +43,10 @@ urma_port_attr_t describe_port(const ibv_port_attr& port) {
   // Soft-iWARP reports a largest unit smaller than the one in use.
   attr.max_mtu = std::max(mtu_of(port.max_mtu), attr.active_mtu);
   attr.state = state_of(port.state);
-  attr.active_width = width_of(lanes(port.active_width));
-  attr.active_speed = speed_of(lane_speed(port.active_speed) * lanes(port.active_width));
+  const uint64_t lanes = by_bit(kLanes, port.active_width, 1);
+  // There is no width of twelve lanes.
+  attr.active_width = static_cast<urma_link_width_t>(std::bit_floor(std::min<uint64_t>(lanes, 8)));
+  attr.active_speed = speed_of(by_bit(kLaneSpeeds, port.active_speed, 0) * lanes);
   return attr;
 }
 
@@ -123,20 +90,8 @@ bool has_on_demand(const ibv_odp_caps& odp) {
 }  // namespace
 
 urma_port_state_t state_of(ibv_port_state state) {
-  switch (state) {
-    case IBV_PORT_DOWN:
-      return URMA_PORT_DOWN;
-    case IBV_PORT_INIT:
-      return URMA_PORT_INIT;
-    case IBV_PORT_ARMED:
-      return URMA_PORT_ARMED;
-    case IBV_PORT_ACTIVE:
-      return URMA_PORT_ACTIVE;
-    case IBV_PORT_ACTIVE_DEFER:
-      return URMA_PORT_ACTIVE_DEFER;
-    default:
-      return URMA_PORT_NOP;
-  }
+  static_assert(int{URMA_PORT_DOWN} == IBV_PORT_DOWN && int{URMA_PORT_ACTIVE} == IBV_PORT_ACTIVE);
+  return state <= IBV_PORT_ACTIVE_DEFER ? static_cast<urma_port_state_t>(state) : URMA_PORT_NOP;
 }
 
 urma_device_attr_t describe_device(const DeviceInfo& info) {
