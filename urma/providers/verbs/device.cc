@@ -118,21 +118,6 @@ std::optional<QueueListener*> listener_of(const ibv_async_event& event) {
   }
 }
 
-bool is_port_event(ibv_event_type type) {
-  switch (type) {
-    case IBV_EVENT_PORT_ACTIVE:
-    case IBV_EVENT_PORT_ERR:
-    case IBV_EVENT_LID_CHANGE:
-    case IBV_EVENT_PKEY_CHANGE:
-    case IBV_EVENT_SM_CHANGE:
-    case IBV_EVENT_CLIENT_REREGISTER:
-    case IBV_EVENT_GID_CHANGE:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
 Device::Device(const Api* api, Service* service, const DeviceInfo& info)
@@ -197,17 +182,18 @@ void Device::dispatch(const ibv_async_event& event) {
     if (*listener != nullptr) (*listener)->queue_event(event.event_type);
     return;
   }
-  if (event.event_type == IBV_EVENT_DEVICE_FATAL) {
-    URMA_LOG(ERR, "{} has failed; its queues do not work any more", info_.name);
-    return tell([](DeviceListener* listener) { listener->device_failed(); });
-  }
-  if (!is_port_event(event.event_type) || event.element.port_num != info_.port) return;
   switch (event.event_type) {
+    case IBV_EVENT_DEVICE_FATAL:
+      URMA_LOG(ERR, "{} has failed; its queues do not work any more", info_.name);
+      return tell([](DeviceListener* listener) { listener->device_failed(); });
     case IBV_EVENT_PORT_ACTIVE:
-      return tell([](DeviceListener* listener) { listener->port_changed(true); });
     case IBV_EVENT_PORT_ERR:
-      return tell([](DeviceListener* listener) { listener->port_changed(false); });
+      if (event.element.port_num != info_.port) return;
+      return tell([active = event.event_type == IBV_EVENT_PORT_ACTIVE](DeviceListener* listener) {
+        listener->port_changed(active);
+      });
     case IBV_EVENT_GID_CHANGE:
+      if (event.element.port_num != info_.port) return;
       return tell([](DeviceListener* listener) { listener->addresses_changed(); });
     default:
       // Subnet managers come and go: the device handles that itself. Connections made from now on
