@@ -164,7 +164,7 @@ TEST_F(CmTest, RefusesASilentPeer) {
     void cm_event(const CmEvent& event) override { types.push_back(event.type); }
     std::vector<rdma_cm_event_type> types;
   } stranger;
-  CmId id(end(1).channel.get(), &stranger);
+  const CmId id = end(1).channel->make_id(&stranger);
   SocketAddress from;
   SocketAddress to;
   to_socket_address(address_of(end(1).config.eid, LinkLayer::kIwarp, 0), 0, &from);

@@ -95,7 +95,7 @@ void CmAcceptor::End::over() {
 }
 
 CmAcceptor::CmAcceptor(CmChannel* channel, const CmConfig& config)
-    : channel_(channel), config_(config), listening_(channel, this) {
+    : channel_(channel), config_(config), listening_(channel->make_id(this)) {
   const Api& api = channel_->api();
   const NetAddress local = address_of(config_.eid, LinkLayer::kIwarp, 0);
   SocketAddress address;
@@ -132,7 +132,8 @@ void CmAcceptor::finish(uint64_t nonce, uint64_t connection, std::function<void(
 
 void CmAcceptor::cm_event(const CmEvent& event) {
   if (event.caller == nullptr) return;
-  CmId id(&channel_->api(), event.caller, this);
+  event.caller->context = static_cast<CmHandler*>(this);
+  CmId id(&channel_->api(), event.caller);
   const auto ticket = decode_ticket(event.data);
   const auto known =
       ticket.has_value() ? ends_.find({ticket->caller, ticket->connection}) : ends_.end();

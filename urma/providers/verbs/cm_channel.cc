@@ -5,13 +5,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "urma/base/error.h"
 #include "urma/base/fd.h"
 #include "urma/base/guard.h"
-#include "urma/base/log.h"
 
 namespace urma::verbs {
 namespace {
@@ -34,7 +33,7 @@ rdma_event_channel* open_channel(const Device& device) {
 }
 
 CmEvent copy_event(const rdma_cm_event& from) {
-  CmEvent event = {from.event, std::abs(from.status), nullptr, {}};
+  CmEvent event = {from.event, nullptr, {}};
   if (from.event == RDMA_CM_EVENT_CONNECT_REQUEST) event.caller = from.id;
   const auto* data = static_cast<const uint8_t*>(from.param.conn.private_data);
   if (data != nullptr) event.data.assign(data, data + from.param.conn.private_data_len);
@@ -43,34 +42,16 @@ CmEvent copy_event(const rdma_cm_event& from) {
 
 }  // namespace
 
-CmId::CmId(CmChannel* channel, CmHandler* handler) : api_(&channel->api()) {
-  const int error = api_->cm_create_id(channel->get(), &id_, handler);
-  if (error == 0) return;
-  errno = error;
-  fail_errno(URMA_ENOMEM, "rdma_create_id");
-}
-
-CmId::CmId(const Api* api, rdma_cm_id* id, CmHandler* handler) : api_(api), id_(id) {
-  id_->context = handler;
-}
-
-CmId& CmId::operator=(CmId&& other) noexcept {
-  if (this == &other) return *this;
-  reset();
-  api_ = other.api_;
-  id_ = std::exchange(other.id_, nullptr);
-  return *this;
-}
-
-void CmId::reset() {
-  if (id_ == nullptr) return;
-  const int error = api_->cm_destroy_id(std::exchange(id_, nullptr));
-  if (error != 0) URMA_LOG(WARNING, "rdma_destroy_id failed with errno {}", error);
-}
-
 CmChannel::CmChannel(const Device& device) : device_(device), channel_(open_channel(device)) {}
 
 CmChannel::~CmChannel() { api().cm_destroy_event_channel(channel_); }
+
+CmId CmChannel::make_id(CmHandler* handler) const {
+  rdma_cm_id* id = nullptr;
+  errno = api().cm_create_id(channel_, &id, handler);
+  if (errno != 0) fail_errno(URMA_ENOMEM, "rdma_create_id");
+  return {&api(), id};
+}
 
 void CmChannel::start() {
   device_.service().watch(channel_->fd, EPOLLIN, [this](uint32_t) { read_events(); });

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// librdmacm's events, read on the service thread, and owners of its ids.
+// librdmacm's events, read on the service thread.
 #ifndef URMA_PROVIDERS_VERBS_CM_CHANNEL_H_
 #define URMA_PROVIDERS_VERBS_CM_CHANNEL_H_
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "urma/providers/verbs/datagram.h"
@@ -14,11 +13,8 @@
 
 namespace urma::verbs {
 
-class CmChannel;
-
 struct CmEvent {
   rdma_cm_event_type type;
-  int error;                  // 0 or a positive errno number
   rdma_cm_id* caller;         // the caller's new id, owned by the handler; NULL in other events
   std::vector<uint8_t> data;  // private data
 };
@@ -28,31 +24,6 @@ class CmHandler {
  public:
   virtual ~CmHandler() = default;
   virtual void cm_event(const CmEvent& event) = 0;
-};
-
-// Owns one id of librdmacm.
-class CmId {
- public:
-  CmId() = default;
-  // A new id, whose events go to `handler`. Throws Error.
-  CmId(CmChannel* channel, CmHandler* handler);
-  // An id that came with an event.
-  CmId(const Api* api, rdma_cm_id* id, CmHandler* handler);
-  CmId(CmId&& other) noexcept : api_(other.api_), id_(std::exchange(other.id_, nullptr)) {}
-  CmId& operator=(CmId&& other) noexcept;
-  CmId(const CmId&) = delete;
-  CmId& operator=(const CmId&) = delete;
-  ~CmId() { reset(); }
-
-  rdma_cm_id* get() const { return id_; }
-  explicit operator bool() const { return id_ != nullptr; }
-  // Ends its connection at once. Blocks while one is being made, until that has succeeded or
-  // failed.
-  void reset();
-
- private:
-  const Api* api_ = nullptr;
-  rdma_cm_id* id_ = nullptr;
 };
 
 // Made and destroyed on any thread, all else on the service thread.
@@ -69,9 +40,11 @@ class CmChannel {
   void start();
   void stop();
 
+  // A new id, whose events go to `handler`: it is the context of the id. Throws Error.
+  CmId make_id(CmHandler* handler) const;
+
   const Device& device() const { return device_; }
   const Api& api() const { return device_.api(); }
-  rdma_event_channel* get() const { return channel_; }
 
  private:
   void read_events();

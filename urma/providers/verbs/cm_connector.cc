@@ -118,7 +118,7 @@ void CmConnector::Link::require(int error, const char* what) const {
 
 void CmConnector::Link::begin() {
   const CmConfig& config = owner_->config_;
-  id_ = CmId(owner_->channel_, this);
+  id_ = owner_->channel_->make_id(this);
   pair_->hold();
   SocketAddress from;
   SocketAddress to;

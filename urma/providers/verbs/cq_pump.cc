@@ -17,16 +17,11 @@ constexpr uint32_t kDrainsToTheEnd = 64;
 }  // namespace
 
 NotifyChannel::NotifyChannel(const Device& device)
-    : api_(&device.api()), channel_(api_->create_comp_channel(device.context())) {
-  if (channel_ == nullptr) {
-    fail_device(device.info(), "making a completion channel", errno);
-  }
+    : api_(&device.api()), channel_(api_, api_->create_comp_channel(device.context())) {
+  if (!channel_) fail_device(device.info(), "making a completion channel", errno);
   if (make_nonblocking(channel_->fd)) return;
-  api_->destroy_comp_channel(channel_);
   fail_errno(URMA_FAIL, "making a completion channel non-blocking");
 }
-
-NotifyChannel::~NotifyChannel() { api_->destroy_comp_channel(channel_); }
 
 // Stops once all armed queues have rung: to learn that there are no more events would take a system
 // call. A queue armed twice may have left an event behind, which counts for the next time.
@@ -40,7 +35,7 @@ void NotifyChannel::drain() {
 bool NotifyChannel::take_event() {
   ibv_cq* cq;
   void* context;
-  if (api_->get_cq_event(channel_, &cq, &context) != 0) return false;
+  if (api_->get_cq_event(channel_.get(), &cq, &context) != 0) return false;
   api_->ack_cq_events(cq, 1);
   auto* pump = static_cast<CqPump*>(static_cast<QueueListener*>(context));
   pump->channel_->mutex_.assume_held();
@@ -66,9 +61,9 @@ CqPump::CqPump(const Device& device, uint32_t entries, std::shared_ptr<NotifyCha
       poll_cq_(api_->poll_cq),
       channel_(std::move(channel)),
       failed_(std::move(failed)),
-      cq_(api_->create_cq(device.context(), static_cast<int>(entries),
-                          static_cast<QueueListener*>(this), channel_->channel_, 0)) {
-  if (cq_ == nullptr) {
+      cq_(api_, api_->create_cq(device.context(), static_cast<int>(entries),
+                                static_cast<QueueListener*>(this), channel_->channel_.get(), 0)) {
+  if (!cq_) {
     fail_device(device.info(), urma::format("making a completion queue of {} entries", entries),
                 errno);
   }
@@ -78,8 +73,7 @@ CqPump::~CqPump() {
   // No event names it after this.
   const MutexLock lock(channel_->mutex_);
   channel_->armed_ -= armed_ ? 1 : 0;
-  const int error = api_->destroy_cq(cq_);
-  if (error != 0) URMA_LOG(ERR, "destroying a completion queue failed with errno {}", error);
+  cq_.reset();
 }
 
 void CqPump::arm(bool solicited_only) {
@@ -90,7 +84,7 @@ void CqPump::arm(bool solicited_only) {
     const MutexLock lock(channel_->mutex_);
     channel_->armed_ += std::exchange(armed_, true) ? 0 : 1;
   }
-  const int error = api_->req_notify_cq(cq_, solicited_only ? 1 : 0);
+  const int error = api_->req_notify_cq(cq_.get(), solicited_only ? 1 : 0);
   if (error != 0) [[unlikely]]
     URMA_LOG_LIMITED(ERR, "arming a completion queue failed with errno {}", error);
 }

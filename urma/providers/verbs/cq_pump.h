@@ -25,7 +25,6 @@ class NotifyChannel : public WakeSource {
  public:
   // Throws Error.
   explicit NotifyChannel(const Device& device);
-  ~NotifyChannel() override;
   NotifyChannel(const NotifyChannel&) = delete;
   NotifyChannel& operator=(const NotifyChannel&) = delete;
 
@@ -39,7 +38,7 @@ class NotifyChannel : public WakeSource {
 
   const Api* const api_;
   Mutex mutex_;  // held while an event may name a completion queue
-  ibv_comp_channel* channel_;
+  const ChannelHandle channel_;
   uint32_t armed_ URMA_GUARDED_BY(mutex_) = 0;  // queues whose event is to come, or is unread
   uint32_t drains_ URMA_GUARDED_BY(mutex_) = 0;
 };
@@ -66,13 +65,13 @@ class CqPump : public QueueListener {
   CqPump(const CqPump&) = delete;
   CqPump& operator=(const CqPump&) = delete;
 
-  ibv_cq* cq() const { return cq_; }
+  ibv_cq* cq() const { return cq_.get(); }
   uint32_t entries() const { return static_cast<uint32_t>(cq_->cqe); }
   const std::shared_ptr<NotifyChannel>& channel() const { return channel_; }
 
   // How many completions it has written.
   int poll(ibv_wc* completions, int count) {
-    const int got = poll_cq_(cq_, count, completions);
+    const int got = poll_cq_(cq_.get(), count, completions);
     if (got >= 0) [[likely]]
       return got;
     cannot_poll(got);
@@ -104,7 +103,7 @@ class CqPump : public QueueListener {
   const std::shared_ptr<NotifyChannel> channel_;
   Mutex owner_mutex_;
   std::function<void()> failed_ URMA_GUARDED_BY(owner_mutex_);
-  ibv_cq* cq_;
+  CqHandle cq_;
   std::atomic<bool> rang_{false};
   std::atomic<bool> lost_{false};  // never reset
   bool armed_ URMA_GUARDED_BY(channel_->mutex_) = false;

@@ -153,8 +153,7 @@ bool DatagramPath::mended() {
 void DatagramPath::disconnect() {
   if (connection_ != nullptr) end_connection(sender_->resources(), connection_);
   connection_.reset();
-  if (address_ == nullptr) return;
-  sender_->resources().device->api().destroy_ah(std::exchange(address_, nullptr));
+  address_.reset();
 }
 
 // False while the target's owner is asked. Nobody is told what became of a message without a
@@ -165,7 +164,7 @@ bool DatagramPath::connected() {
     if (under_way_ != 0) return false;
     disconnect();
   }
-  if (address_ != nullptr) return true;
+  if (address_) return true;
   if (connection_ == nullptr) {
     connection_ = describe_connection();
     make_connection(sender_->resources(), connection_, /*pump=*/nullptr, {}, {});
@@ -176,9 +175,10 @@ bool DatagramPath::connected() {
     const ContextResources& resources = sender_->resources();
     ibv_ah_attr attr = address_vector(*resources.device, resources.origin,
                                       connection_->answer.reply.end, sender_->config().priority);
-    address_ = resources.device->api().create_ah(resources.device->pd(), &attr);
+    const Api& api = resources.device->api();
+    address_ = {&api, api.create_ah(resources.device->pd(), &attr)};
     opened_ns_ = monotonic_ns();
-    if (address_ != nullptr) return true;
+    if (address_) return true;
     URMA_LOG_LIMITED(ERR, "queue {:#x}: the device has no route to id {:#x}", sender_->id().id,
                      target()->id.id);
   }
@@ -257,7 +257,7 @@ bool DatagramPath::post(SendEntry* entry, bool* refused) {
   request.num_sge = static_cast<int>(piece - pieces);
   request.send_flags = IBV_SEND_SIGNALED;
   if (entry->solicited) request.send_flags |= IBV_SEND_SOLICITED;
-  request.wr.ud = {address_, reply.end.qpn, reply.qkey};
+  request.wr.ud = {address_.get(), reply.end.qpn, reply.qkey};
   ibv_send_wr* bad = nullptr;
   const int error = sender_->post_send(sends.pair(), &request, &bad);
   if (error != 0) [[unlikely]] {
@@ -318,16 +318,14 @@ void DatagramPath::drop() {
 
 // Until the owner has answered, and the requests that waited for that have left.
 bool DatagramPath::linger() {
-  const bool opening = connection_ != nullptr && address_ == nullptr;
+  const bool opening = connection_ != nullptr && !address_;
   const bool leaving = doomed_ != 0 && !had_time();
   if (!(opening || leaving) || !may_linger(queue().state())) return false;
   doomed_ = outstanding;
   return true;
 }
 
-bool DatagramPath::had_time() const {
-  return address_ != nullptr && monotonic_ns() - opened_ns_ >= kFlushNs;
-}
+bool DatagramPath::had_time() const { return address_ && monotonic_ns() - opened_ns_ >= kFlushNs; }
 
 void DatagramPath::flush_doomed() {
   // Requests posted after the doomed ones do not end with them.

@@ -129,7 +129,7 @@ class DatagramPath : public OffloadedPath {
   void await_device();
   void flush_doomed();
 
-  ibv_ah* address_ = nullptr;
+  AhHandle address_;
   uint32_t flushed_ = 0;  // the first ones in flight, which the device has given back
 };
 

@@ -58,6 +58,8 @@ using CqHandle = Handle<ibv_cq, &Api::destroy_cq>;
 using SrqHandle = Handle<ibv_srq, &Api::destroy_srq>;
 using QpHandle = Handle<ibv_qp, &Api::destroy_qp>;
 using AhHandle = Handle<ibv_ah, &Api::destroy_ah>;
+// Ends its connection at once; blocks while one is being made, until that has succeeded or failed.
+using CmId = Handle<rdma_cm_id, &Api::cm_destroy_id>;
 
 }  // namespace urma::verbs
 

@@ -74,8 +74,8 @@ QueuePair::QueuePair(const Device& device, ibv_qp_type type, std::shared_ptr<CqP
               limits.inline_bytes};
   // The library of Soft-iWARP crashes if a queue pair can receive nothing at all.
   if (srq_ == nullptr) init.cap.max_recv_wr = std::max(init.cap.max_recv_wr, 1U);
-  qp_ = device.api().create_qp(device.pd(), &init);
-  if (qp_ == nullptr) {
+  qp_ = {&device.api(), device.api().create_qp(device.pd(), &init)};
+  if (!qp_) {
     fail_device(device.info(),
                 urma::format("making a queue pair of {} sends and {} receives", limits.sends,
                              limits.receives),
@@ -85,19 +85,14 @@ QueuePair::QueuePair(const Device& device, ibv_qp_type type, std::shared_ptr<CqP
   sends_ = std::max(init.cap.max_send_wr, limits.sends);
   inline_bytes_ = init.cap.max_inline_data;
   const DeviceInfo& info = device.info();
-  try {
-    std::memcpy(&address_.gid, &origin.gid, sizeof(address_.gid));
-    address_.qpn = number_;
-    address_.psn = random_value<uint32_t>() & kPsnMask;
-    address_.lid = lid_of(device);
-    address_.link_layer = info.link_layer;
-    address_.mtu = static_cast<uint8_t>(info.port_attr.active_mtu);
-    address_.rd_atomic = most_rd_atomic(info.limits.orig_attr.max_qp_rd_atom);
-    initialize();
-  } catch (...) {
-    device.api().destroy_qp(qp_);
-    throw;
-  }
+  std::memcpy(&address_.gid, &origin.gid, sizeof(address_.gid));
+  address_.qpn = number_;
+  address_.psn = random_value<uint32_t>() & kPsnMask;
+  address_.lid = lid_of(device);
+  address_.link_layer = info.link_layer;
+  address_.mtu = static_cast<uint8_t>(info.port_attr.active_mtu);
+  address_.rd_atomic = most_rd_atomic(info.limits.orig_attr.max_qp_rd_atom);
+  initialize();
 }
 
 void QueuePair::initialize() {
@@ -118,7 +113,7 @@ void QueuePair::initialize() {
 }
 
 void QueuePair::change(ibv_qp_attr* attr, int mask, const char* into) const {
-  const int error = device_->api().modify_qp(qp_, attr, mask);
+  const int error = device_->api().modify_qp(qp_.get(), attr, mask);
   if (error == 0) return;
   fail_device(device_->info(), urma::format("queue pair {} into {}", number_, into), error);
 }
@@ -174,13 +169,13 @@ void QueuePair::reopen() {
 bool QueuePair::shut() {
   ibv_qp_attr attr = {};
   attr.qp_state = IBV_QPS_RESET;
-  return device_->api().modify_qp(qp_, &attr, IBV_QP_STATE) == 0;
+  return device_->api().modify_qp(qp_.get(), &attr, IBV_QP_STATE) == 0;
 }
 
 bool QueuePair::fail() {
   ibv_qp_attr attr = {};
   attr.qp_state = IBV_QPS_ERR;
-  return device_->api().modify_qp(qp_, &attr, IBV_QP_STATE) == 0;
+  return device_->api().modify_qp(qp_.get(), &attr, IBV_QP_STATE) == 0;
 }
 
 void QueuePair::close() {
@@ -201,11 +196,7 @@ void QueuePair::let_go() {
 }
 
 void QueuePair::destroy() {
-  if (qp_ == nullptr) return;
-  const int error = device_->api().destroy_qp(std::exchange(qp_, nullptr));
-  if (error != 0) {
-    URMA_LOG(ERR, "destroying queue pair {} failed with errno {}", number_, error);
-  }
+  qp_.reset();
   srq_.reset();
 }
 

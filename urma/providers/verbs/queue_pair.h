@@ -49,7 +49,7 @@ class QueuePair : public QueueListener {
   QueuePair& operator=(const QueuePair&) = delete;
 
   // For changing its state, or posting; NULL once it is closed.
-  ibv_qp* handle() const { return qp_; }
+  ibv_qp* handle() const { return qp_.get(); }
   uint32_t number() const { return number_; }
   const LinkEnd& address() const { return address_; }
   // What the device has granted.
@@ -91,7 +91,7 @@ class QueuePair : public QueueListener {
   bool held_ URMA_GUARDED_BY(mutex_) = false;
   bool closing_ URMA_GUARDED_BY(mutex_) = false;
   std::shared_ptr<ibv_srq> srq_ URMA_GUARDED_BY(mutex_);
-  ibv_qp* qp_;
+  QpHandle qp_;
   uint32_t number_ = 0;
   uint32_t sends_ = 0;
   uint32_t inline_bytes_ = 0;

@@ -75,18 +75,15 @@ void Receiver::open_queue() {
   init.attr.max_wr = cfg_.depth;
   init.attr.max_sge = std::max<uint32_t>(cfg_.max_sge, 1);
   const Api* const api = &resources_.device->api();
-  ibv_srq* const made = api->create_srq(resources_.device->pd(), &init);
-  if (made == nullptr) {
+  const auto made =
+      std::make_shared<SrqHandle>(api, api->create_srq(resources_.device->pd(), &init));
+  if (!*made) {
     fail_device(resources_.device->info(),
                 urma::format("making a shared receive queue of {} receives of {} pieces",
                              cfg_.depth, cfg_.max_sge),
                 errno);
   }
-  srq_ = {made, [api](ibv_srq* srq) {
-            const int error = api->destroy_srq(srq);
-            if (error == 0) return;
-            URMA_LOG(ERR, "destroying a shared receive queue failed with errno {}", error);
-          }};
+  srq_ = {made, made->get()};
 }
 
 // Senders of datagrams are not told: they must reach the same queue pair when it reopens.
@@ -156,7 +153,6 @@ std::unique_ptr<Incoming> Receiver::make_incoming(uint64_t nonce, const ConnectR
     made->pair->receive_from(request.end, patience);
   }
   made->reply.end = made->pair->address();
-  made->reply.min_rnr_timer = cfg_.min_rnr_timer;
   return made;
 }
 
