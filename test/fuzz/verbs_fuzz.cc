@@ -82,7 +82,7 @@ ControlMessage message_of(Bytes* in, const std::vector<urma_eid_t>& eids) {
       message.body = Challenge{};
       break;
     case 8:
-      message.body = Reply{Answer::kAccepted, ProbeReply{number()}};
+      message.body = Reply{Answer::kAccepted, DisconnectReply{number()}};
       break;
     case 9:
       message.body = Reply{Answer::kAccepted, LocateReply{in->take<uint16_t>()}};

@@ -62,8 +62,8 @@ class CountingServer : public ControlServer {
   }
   Reply on_probe(const PeerRef&, const ProbeRequest& request) override {
     ++probes;
-    if (probed != Answer::kAccepted) return {probed, {}};
-    return {Answer::kAccepted, ProbeReply{request.target.id}};
+    last_probed = request.target.id;
+    return {probed, {}};
   }
   void on_peer_lost(const PeerRef& peer, PeerLoss loss) override { lost.emplace_back(peer, loss); }
 
@@ -71,6 +71,7 @@ class CountingServer : public ControlServer {
   std::map<Key, int> connects;
   std::map<Key, int> disconnects;
   int probes = 0;
+  uint32_t last_probed = 0;
   Answer probed = Answer::kAccepted;
   std::vector<std::pair<PeerRef, PeerLoss>> lost;
 };

@@ -57,7 +57,7 @@ TEST_F(ControlTest, OneMessageIsEnoughWithoutLoss) {
   const Outcome first = probe(*a, *b, b->id());
   EXPECT_TRUE(first.is(Answer::kAccepted));
   EXPECT_EQ(first.owner, b->ref());
-  EXPECT_EQ(std::get<ProbeReply>(first.reply->body).members, b->id());
+  EXPECT_EQ(b->server.last_probed, b->id());
   EXPECT_EQ(sent, 4);  // with a challenge
   EXPECT_TRUE(probe(*a, *b, b->id()).is(Answer::kAccepted));
   EXPECT_EQ(sent, 6);

@@ -34,7 +34,6 @@ std::vector<ControlMessage> all_messages() {
       {answering, Reply{Answer::kOtherDevice, {}}},
       {answering, Reply{Answer::kAccepted, connected}},
       {answering, Reply{Answer::kAccepted, SegmentReply{1, ~1ULL, {1, 2}, 3, 0xf}}},
-      {answering, Reply{Answer::kAccepted, ProbeReply{3}}},
       {answering, Reply{Answer::kAccepted, LocateReply{65535}}},
       {answering, Reply{Answer::kAccepted, FaultReply{true}}},
       {answering, Reply{Answer::kAccepted, DisconnectReply{~0ULL}}},
@@ -99,8 +98,6 @@ TEST(Messages, ValuesOutOfRangeAreRefused) {
   EXPECT_TRUE(refused(connect([](ConnectRequest& c) { c.end.link_layer = LinkLayer{3}; })));
   EXPECT_TRUE(refused(connect([](ConnectRequest& c) { c.target.type = 3; })));
   EXPECT_TRUE(refused(connect([](ConnectRequest& c) { c.target.trans_mode = 3; })));
-  EXPECT_TRUE(refused(connect([](ConnectRequest& c) { c.rnr_retry = 8; })));
-  EXPECT_TRUE(refused(connect([](ConnectRequest& c) { c.ack_timeout = 32; })));
   const Header& header = all[0].header;
   EXPECT_TRUE(refused({header, DisconnectRequest{1, true, DisconnectReason{5}, 0}}));
   EXPECT_TRUE(refused({header, DisconnectRequest{1, true, DisconnectReason::kClosed, 1}}));
@@ -116,7 +113,7 @@ TEST(Messages, ValuesOutOfRangeAreRefused) {
   EXPECT_TRUE(refused({{1, 2, {1, 1}, 9, 0}, Reply{Answer::kAccepted, {}}}));
   EXPECT_TRUE(refused({{1, 2, {}, 9, 1}, Reply{Answer::kAccepted, {}}}));
   EXPECT_TRUE(refused({{1, 2, {}, 9, 0}, Reply{Answer::kUnreachable, {}}}));
-  EXPECT_TRUE(refused({{1, 2, {}, 9, 0}, Reply{Answer::kNoAccess, ProbeReply{1}}}));
+  EXPECT_TRUE(refused({{1, 2, {}, 9, 0}, Reply{Answer::kNoAccess, FaultReply{true}}}));
   EXPECT_TRUE(refused({{1, 2, {}, 9, 0}, Reply{Answer::kAccepted, LocateReply{0}}}));
   ConnectReply many = {};
   many.member_id = 1;

@@ -8,7 +8,7 @@ namespace urma::verbs {
 namespace {
 
 constexpr uint32_t kMagic = 0x56524d55;  // "UMRV"
-constexpr uint16_t kVersion = 3;
+constexpr uint16_t kVersion = 4;
 constexpr size_t kChecksumAt = 8;
 constexpr size_t kHeaderBytes = 64;
 
@@ -149,8 +149,6 @@ void fields(Archive& archive, ConnectRequest& request) {
   fields(archive, request.end);
   fields(archive, request.target);
   archive.number(request.hint);
-  archive.number(request.rnr_retry, 0, 7);
-  archive.number(request.ack_timeout, 0, 31);
   flag(archive, request.one_sided);
 }
 
@@ -164,7 +162,6 @@ void fields(Archive& archive, ConnectReply& reply) {
   archive.number(reply.members, 0, URMA_MAX_JETTY_IN_JETTY_GRP);
   archive.number(reply.qkey);
   archive.number(reply.cm_port);
-  archive.number(reply.min_rnr_timer, 0, 31);
 }
 
 template <typename Archive>
@@ -215,11 +212,6 @@ void fields(Archive& archive, FaultReply& reply) {
 template <typename Archive>
 void fields(Archive& archive, ProbeRequest& request) {
   fields(archive, request.target);
-}
-
-template <typename Archive>
-void fields(Archive& archive, ProbeReply& reply) {
-  archive.number(reply.members);
 }
 
 template <typename Archive>
@@ -382,18 +374,6 @@ std::optional<Returned> decode_returned(std::span<const uint8_t> beginning) {
     return std::nullopt;
   }
   return Returned{header.sender, header.transaction};
-}
-
-size_t body_of(const Request& request) {
-  static constexpr size_t kConnect = 1, kSegment = 2, kProbe = 3, kLocate = 4, kFault = 5,
-                          kDisconnect = 6;
-  if (std::holds_alternative<ConnectRequest>(request)) return kConnect;
-  if (std::holds_alternative<SegmentRequest>(request)) return kSegment;
-  if (std::holds_alternative<ProbeRequest>(request)) return kProbe;
-  if (std::holds_alternative<LocateRequest>(request)) return kLocate;
-  if (std::holds_alternative<FaultRequest>(request)) return kFault;
-  if (std::holds_alternative<DisconnectRequest>(request)) return kDisconnect;
-  return 0;
 }
 
 }  // namespace urma::verbs

@@ -54,9 +54,7 @@ struct ConnectRequest {
   QueueName source;
   LinkEnd end;
   ProbeTarget target;
-  uint32_t hint;        // of a group: which member
-  uint8_t rnr_retry;    // 0..7
-  uint8_t ack_timeout;  // 0..31
+  uint32_t hint;  // of a group: which member
   // It sends no messages: an RC jetty that is not bound gives it an end, and so does a group
   // without members.
   bool one_sided;
@@ -64,11 +62,10 @@ struct ConnectRequest {
 struct ConnectReply {
   LinkEnd end;
   Mailbox mailbox;
-  uint32_t member_id;     // of a group: the jetty it leads to, else the target's id
-  uint32_t members;       // of a group; 0 if the target is not one
-  uint32_t qkey;          // URMA_TM_UM
-  uint16_t cm_port;       // iWARP: where rdma_cm listens, else 0
-  uint8_t min_rnr_timer;  // 0..31
+  uint32_t member_id;  // of a group: the jetty it leads to, else the target's id
+  uint32_t members;    // of a group; 0 if the target is not one
+  uint32_t qkey;       // URMA_TM_UM
+  uint16_t cm_port;    // iWARP: where rdma_cm listens, else 0
 };
 
 // One end has ended a connection; do not wait for what it sends.
@@ -118,9 +115,6 @@ struct FaultReply {
 struct ProbeRequest {
   ProbeTarget target;
 };
-struct ProbeReply {
-  uint32_t members;  // as in ConnectReply
-};
 
 // Who serves an id that a program chose? Asked at well-known ports.
 struct LocateRequest {
@@ -135,11 +129,12 @@ struct LocateReply {
 struct PingRequest {};
 
 using Request = std::variant<ConnectRequest, DisconnectRequest, SegmentRequest, FaultRequest,
-                             ProbeRequest, LocateRequest, PingRequest>;
+                             LocateRequest, ProbeRequest, PingRequest>;
 
-// The body that comes with kAccepted; empty if the answer says it all.
-using ReplyBody = std::variant<std::monostate, ConnectReply, SegmentReply, ProbeReply, LocateReply,
-                               FaultReply, DisconnectReply>;
+// The body that comes with kAccepted; empty if the answer says it all. In the order of the
+// requests.
+using ReplyBody = std::variant<std::monostate, ConnectReply, DisconnectReply, SegmentReply,
+                               FaultReply, LocateReply>;
 struct Reply {
   Answer answer = Answer::kMalformed;
   ReplyBody body;
@@ -188,7 +183,10 @@ struct Returned {
 std::optional<Returned> decode_returned(std::span<const uint8_t> beginning);
 
 // The index in ReplyBody of the reply to an accepted request.
-size_t body_of(const Request& request);
+inline size_t body_of(const Request& request) {
+  const size_t index = request.index() + 1;
+  return index < std::variant_size_v<ReplyBody> ? index : 0;
+}
 
 }  // namespace urma::verbs
 

@@ -195,8 +195,6 @@ void Path::connect(bool one_sided) {
   try {
     connection_ = describe_connection();
     connection_->request.one_sided = one_sided;
-    connection_->request.rnr_retry = sender_->config().rnr_retry;
-    connection_->request.ack_timeout = sender_->config().err_timeout;
     make_connection(sender_->resources(), connection_, sender_->pump(), sender_->limits(),
                     sender_->patience());
     state_ = State::kConnecting;

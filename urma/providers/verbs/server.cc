@@ -106,7 +106,7 @@ Answer Server::attach(const PeerRef& from, const ConnectRequest& request, const 
   const ProbeTarget& target = request.target;
   WayRequest asked = {target,
                       {request.source.eid, request.source.uasid, request.source.id},
-                      request.rnr_retry,
+                      /*rnr_retry=*/0,
                       request.hint};
   if (before != nullptr) {
     asked.type = before->kind == IdKind::kJfr ? URMA_JFR : URMA_JETTY;
@@ -223,8 +223,7 @@ Reply Server::on_fault(const PeerRef& from, const FaultRequest& request) {
 }
 
 Reply Server::on_probe(const PeerRef& from, const ProbeRequest& request) {
-  const Answer answer = judged(from, request.target, transport_->judge(request.target));
-  return {answer, ProbeReply{members_of(request.target)}};
+  return with_answer(judged(from, request.target, transport_->judge(request.target)));
 }
 
 // 0 if it is not a group.
