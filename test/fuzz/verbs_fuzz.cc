@@ -9,7 +9,6 @@
 
 #include "test/fuzz/bytes.h"
 #include "test/verbs/control_party.h"
-#include "urma/providers/verbs/cm_wire.h"
 
 namespace urma::verbs {
 namespace {

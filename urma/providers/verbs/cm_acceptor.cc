@@ -7,7 +7,6 @@
 
 #include "urma/base/error.h"
 #include "urma/base/log.h"
-#include "urma/providers/verbs/cm_wire.h"
 #include "urma/providers/verbs/queue_pair.h"
 
 namespace urma::verbs {

@@ -265,6 +265,47 @@ void fields(Archive& archive, Prefix& prefix) {
 
 static_assert(kHeaderBytes == 16 + sizeof(Header));
 
+// The version is the last byte.
+constexpr uint64_t kTicketMagic = 0x01'4d'43'41'4d'52'55;  // "URMACM", 1
+constexpr uint32_t kRefusalMagic = 0x01'4d'43'55;          // "UCM", 1
+
+template <typename Archive>
+void fields(Archive& archive, CmTicket& ticket) {
+  uint64_t magic = kTicketMagic;
+  archive.number(magic, kTicketMagic, kTicketMagic);
+  archive.number(ticket.caller);
+  archive.number(ticket.owner);
+  archive.number(ticket.connection);
+  archive.number(ticket.caller_mark);
+  archive.number(ticket.owner_mark);
+}
+
+// A refusal.
+template <typename Archive>
+void fields(Archive& archive, Answer& answer) {
+  uint32_t magic = kRefusalMagic;
+  archive.number(magic, kRefusalMagic, kRefusalMagic);
+  archive.number(answer, static_cast<uint64_t>(Answer::kAccepted) + 1,
+                 static_cast<uint64_t>(Answer::kUnreachable) - 1);
+}
+
+template <size_t kBytes, typename Body>
+std::array<uint8_t, kBytes> encode_data(Body body) {
+  std::array<uint8_t, kBytes> bytes = {};
+  Writer writer(bytes);
+  fields(writer, body);
+  return bytes;
+}
+
+template <size_t kBytes, typename Body>
+std::optional<Body> decode_data(std::span<const uint8_t> bytes) {
+  if (bytes.size() < kBytes) return std::nullopt;
+  Reader reader(bytes);
+  Body body = {};
+  fields(reader, body);
+  return reader.finished() ? std::optional(body) : std::nullopt;
+}
+
 // The variant with its alternative number `index`, default constructed; false if there is none.
 template <typename Variant, size_t I = 0>
 bool choose(size_t index, Variant* variant) {
@@ -374,6 +415,22 @@ std::optional<Returned> decode_returned(std::span<const uint8_t> beginning) {
     return std::nullopt;
   }
   return Returned{header.sender, header.transaction};
+}
+
+std::array<uint8_t, kCmTicketBytes> encode_ticket(const CmTicket& ticket) {
+  return encode_data<kCmTicketBytes>(ticket);
+}
+
+std::optional<CmTicket> decode_ticket(std::span<const uint8_t> bytes) {
+  return decode_data<kCmTicketBytes, CmTicket>(bytes);
+}
+
+std::array<uint8_t, kCmRefusalBytes> encode_refusal(Answer answer) {
+  return encode_data<kCmRefusalBytes>(answer);
+}
+
+std::optional<Answer> decode_refusal(std::span<const uint8_t> bytes) {
+  return decode_data<kCmRefusalBytes, Answer>(bytes);
 }
 
 }  // namespace urma::verbs
