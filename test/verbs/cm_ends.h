@@ -93,8 +93,7 @@ struct CmEnd {
   }
 
   std::shared_ptr<QueuePair> make_pair() {
-    Origin origin = {};
-    std::memcpy(&origin.gid, &config.eid, sizeof(origin.gid));
+    const PortAddress origin = {config.eid, 0, config.netdev};
     return std::make_shared<QueuePair>(*device, IBV_QPT_RC, pump, nullptr, QueuePairLimits{8, 1},
                                        origin, 0, [] {});
   }

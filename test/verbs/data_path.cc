@@ -135,12 +135,9 @@ Fabric::Fabric(std::unique_ptr<FakeVerbs> verbs, const FakeDeviceOptions& option
   device = std::make_unique<Device>(api, &service, found[0]);
   const PortAddress& address = found[0].eids.front();
   eid = address.eid;
-  Origin origin = {};
-  std::memcpy(&origin.gid, &eid, sizeof(eid));
-  origin.gid_index = address.gid_index;
   std::strncpy(urma_device.name, found[0].name.c_str(), sizeof(urma_device.name) - 1);
   ctx.dev = &urma_device;
-  resources = {&transport, device.get(), origin,       &connector,
+  resources = {&transport, device.get(), address,      &connector,
                &keys,      &notify,      &connections, &revoker};
 }
 

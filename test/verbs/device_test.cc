@@ -229,7 +229,7 @@ TEST_F(DeviceTest, LaterQueuePairsUseANewLid) {
   auto pump =
       std::make_shared<CqPump>(*device, 16, std::make_shared<NotifyChannel>(*device), [] {});
   const auto lid_of_next = [&] {
-    QueuePair pair(*device, IBV_QPT_RC, pump, nullptr, QueuePairLimits{}, Origin{}, 0, [] {});
+    QueuePair pair(*device, IBV_QPT_RC, pump, nullptr, QueuePairLimits{}, PortAddress{}, 0, [] {});
     const uint16_t lid = pair.address().lid;
     pair.close();
     return lid;

@@ -34,7 +34,7 @@ class Revoker {
 struct ContextResources {
   urma::Transport* transport;
   const Device* device;
-  Origin origin;
+  PortAddress origin;  // the source of its packets
   Connector* connector;
   LocalKeys* keys;
   NotifyChannels* notify;

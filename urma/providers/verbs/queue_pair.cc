@@ -35,17 +35,14 @@ uint8_t most_rd_atomic(int limit) { return static_cast<uint8_t>(std::clamp(limit
 
 }  // namespace
 
-ibv_ah_attr address_vector(const Device& device, const Origin& origin, const LinkEnd& peer,
+ibv_ah_attr address_vector(const Device& device, const PortAddress& origin, const LinkEnd& peer,
                            uint8_t service_level) {
   ibv_ah_attr attr = {};
   attr.is_global = 1;
   std::memcpy(&attr.grh.dgid, &peer.gid, sizeof(attr.grh.dgid));
   // An address that went and came back may have another index in the table.
-  urma_eid_t own;
-  std::memcpy(&own, &origin.gid, sizeof(own));
-  const auto address = device.find_address(own);
-  const uint32_t index = address.has_value() ? address->gid_index : origin.gid_index;
-  attr.grh.sgid_index = static_cast<uint8_t>(index);
+  const PortAddress own = device.find_address(origin.eid).value_or(origin);
+  attr.grh.sgid_index = static_cast<uint8_t>(own.gid_index);
   attr.grh.hop_limit = kHopLimit;
   attr.dlid = peer.lid;
   attr.sl = service_level;
@@ -55,7 +52,7 @@ ibv_ah_attr address_vector(const Device& device, const Origin& origin, const Lin
 
 QueuePair::QueuePair(const Device& device, ibv_qp_type type, std::shared_ptr<CqPump> pump,
                      std::shared_ptr<ibv_srq> srq, const QueuePairLimits& limits,
-                     const Origin& origin, uint32_t qkey, std::function<void()> broken)
+                     const PortAddress& origin, uint32_t qkey, std::function<void()> broken)
     : device_(&device),
       type_(type),
       pump_(std::move(pump)),
@@ -85,7 +82,7 @@ QueuePair::QueuePair(const Device& device, ibv_qp_type type, std::shared_ptr<CqP
   sends_ = std::max(init.cap.max_send_wr, limits.sends);
   inline_bytes_ = init.cap.max_inline_data;
   const DeviceInfo& info = device.info();
-  std::memcpy(&address_.gid, &origin.gid, sizeof(address_.gid));
+  address_.gid = origin.eid;
   address_.qpn = number_;
   address_.psn = random_value<uint32_t>() & kPsnMask;
   address_.lid = lid_of(device);

@@ -14,12 +14,6 @@
 
 namespace urma::verbs {
 
-// The source of a context's packets.
-struct Origin {
-  ibv_gid gid;
-  uint32_t gid_index;  // initial index
-};
-
 struct QueuePairLimits {
   uint32_t sends = 1;
   uint32_t send_sges = 1;
@@ -40,9 +34,9 @@ struct Patience {
 class QueuePair : public QueueListener {
  public:
   // `broken` is called on the service thread if the device reports that it failed. `pump` and `srq`
-  // stay until the queue pair is gone. Throws Error.
+  // stay until the queue pair is gone. `origin` is the source of its packets. Throws Error.
   QueuePair(const Device& device, ibv_qp_type type, std::shared_ptr<CqPump> pump,
-            std::shared_ptr<ibv_srq> srq, const QueuePairLimits& limits, const Origin& origin,
+            std::shared_ptr<ibv_srq> srq, const QueuePairLimits& limits, const PortAddress& origin,
             uint32_t qkey, std::function<void()> broken);
   ~QueuePair() override { close(); }
   QueuePair(const QueuePair&) = delete;
@@ -84,7 +78,7 @@ class QueuePair : public QueueListener {
   const Device* const device_;
   const ibv_qp_type type_;
   const std::shared_ptr<CqPump> pump_;
-  const Origin origin_;
+  const PortAddress origin_;
   const uint32_t qkey_;
   const std::function<void()> broken_;
   Mutex mutex_;  // guards what closes it
@@ -99,7 +93,7 @@ class QueuePair : public QueueListener {
 };
 
 // How a peer's packets find their way, from `origin`.
-ibv_ah_attr address_vector(const Device& device, const Origin& origin, const LinkEnd& peer,
+ibv_ah_attr address_vector(const Device& device, const PortAddress& origin, const LinkEnd& peer,
                            uint8_t service_level);
 
 }  // namespace urma::verbs

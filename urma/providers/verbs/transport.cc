@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/verbs/transport.h"
 
-#include <cstring>
 #include <utility>
 
 #include "jetty/faulty.h"
@@ -33,14 +32,6 @@ PortAddress address_at(const Device& device, uint32_t eid_index) {
   return *address;
 }
 
-Origin origin_of(const PortAddress& address) {
-  Origin origin = {};
-  static_assert(sizeof(origin.gid) == sizeof(address.eid));
-  std::memcpy(&origin.gid, &address.eid, sizeof(origin.gid));
-  origin.gid_index = address.gid_index;
-  return origin;
-}
-
 }  // namespace
 
 Transport::Transport(std::shared_ptr<Device> device, Service* service,
@@ -57,16 +48,15 @@ Transport::Transport(std::shared_ptr<Device> device, Service* service,
       watches_(service, &asking_),
       server_(this) {
   for (const PortAddress& address : device_->info().eids) eids_.push_back(address.eid);
-  resources_ = {
-      this,          device_.get(),          origin_of(address_at(*device_, config.eid_index)),
-      &asking_,      &registrations_.keys(), &notify_,
-      &connections_, &registrations_};
+  resources_ = {this,          device_.get(),          address_at(*device_, config.eid_index),
+                &asking_,      &registrations_.keys(), &notify_,
+                &connections_, &registrations_};
   ControlConfig control = {};
   control.eid = eids_[config.eid_index];
   control.link_layer = device_->info().link_layer;
   control.nonce = config.nonce;
   control.silence_ns = config.silence_ns;
-  open_connections(address_at(*device_, config.eid_index));
+  open_connections();
   this->service().run([&] {
     control_ = std::make_unique<Control>(&this->service(), &network_, &server_, control);
     asking_.start(control_.get(), &server_);
@@ -84,8 +74,9 @@ Transport::Transport(std::shared_ptr<Device> device, Service* service,
 }
 
 // Before any call can come.
-void Transport::open_connections(const PortAddress& address) {
+void Transport::open_connections() {
   if (!device_->info().iwarp()) return;
+  const PortAddress& address = resources_.origin;
   const CmConfig config = {address.eid, address.netdev, config_.nonce, config_.silence_ns};
   channel_ = std::make_unique<CmChannel>(*device_);
   acceptor_ = std::make_unique<CmAcceptor>(channel_.get(), config);

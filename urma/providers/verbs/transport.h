@@ -87,7 +87,7 @@ class Transport final : public urma::Transport {
                         std::vector<urma_ext_connection_t>* connections) const override;
 
  private:
-  void open_connections(const PortAddress& address);
+  void open_connections();
   void end_broken(const ConnectRequest& request, Answer answer);
   void close_connections();
   void stop();
