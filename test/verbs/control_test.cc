@@ -14,7 +14,6 @@
 #include "test/verbs/control_party.h"
 #include "urma/base/id_blocks.h"
 #include "urma/providers/verbs/asking.h"
-#include "urma/providers/verbs/control_ports.h"
 #include "urma/providers/verbs/peer_watches.h"
 
 namespace urma::verbs {

@@ -52,7 +52,8 @@ const char* loss_text(PeerLoss loss) {
 
 Control::Control(Service* service, DatagramNetwork* network, ControlServer* server,
                  const ControlConfig& config)
-    : server_(server),
+    : network_(network),
+      server_(server),
       config_(config),
       wire_{service,      config.clock, network->open(address_of(config.eid, config.link_layer, 0)),
             config.nonce, {},           0},
@@ -61,16 +62,15 @@ Control::Control(Service* service, DatagramNetwork* network, ControlServer* serv
       asker_(&wire_),
       watch_(&wire_, config.silence_ns,
              [this](const PeerRef& peer, PeerLoss loss) { server_->on_peer_lost(peer, loss); }),
-      ports_(service, network, wire_.socket->local(),
-             [this](DatagramSocket* socket) { on_ready(socket); }),
       eids_(config.eid),
-      names_(&ports_, eids_, kWellKnownPorts, "-" + hex_of(config.eid)) {
+      names_(this, eids_, kWellKnownPorts, "-" + hex_of(config.eid)) {
   const Randomness random = make_randomness(config.seed);
   std::copy(std::begin(random.of_transactions), std::end(random.of_transactions), wire_.key);
-  service->watch(wire_.socket->fd(), EPOLLIN, [this](uint32_t) { on_ready(wire_.socket.get()); });
+  listen(wire_.socket.get());
 }
 
 Control::~Control() {
+  for (const auto& [port, socket] : ports_) wire_.service->unwatch(socket->fd());
   wire_.service->unwatch(wire_.socket->fd());
   for (const auto& [id, call] : calls_) wire_.service->cancel(call.timer);
 }
@@ -109,6 +109,25 @@ Control::RequestId Control::request(const PeerRef& peer, const Request& request,
   const RequestId number = add(std::move(call));
   ask_owner(number, peer.nonce);
   return number;
+}
+
+void Control::listen(DatagramSocket* socket) {
+  wire_.service->watch(socket->fd(), EPOLLIN, [this, socket](uint32_t) { on_ready(socket); });
+}
+
+bool Control::listen_also(uint16_t port) {
+  NetAddress address = wire_.socket->local();
+  address.port = port;
+  auto socket = network_->open(address);
+  if (socket == nullptr) return false;
+  listen(socket.get());
+  ports_.emplace(port, std::move(socket));
+  return true;
+}
+
+void Control::stop_listening(uint16_t port) {
+  const auto socket = ports_.extract(port);
+  wire_.service->unwatch(socket.mapped()->fd());
 }
 
 void Control::end_requests() {

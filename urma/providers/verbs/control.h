@@ -15,14 +15,17 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "jetty/port_names.h"
 #include "urma/base/clock.h"
 #include "urma/base/runtime.h"
 #include "urma/base/service.h"
 #include "urma/providers/verbs/control_asker.h"
-#include "urma/providers/verbs/control_ports.h"
 #include "urma/providers/verbs/control_replies.h"
 #include "urma/providers/verbs/control_ticket.h"
 #include "urma/providers/verbs/control_watch.h"
@@ -58,8 +61,11 @@ struct ControlConfig {
   uint64_t seed = 0;  // seed of the random numbers; 0: the kernel's randomness
 };
 
+// The well-known ports where others ask who serves an id of this machine.
+inline constexpr PortRange kWellKnownPorts = {20000, 28191};
+
 // Made, used and destroyed on the service thread, except where marked.
-class Control {
+class Control final : private PortHost {
  public:
   using RequestId = uint64_t;
 
@@ -69,7 +75,7 @@ class Control {
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
   // Requests that wait for a reply end without one.
-  ~Control();
+  ~Control() override;
   // They get kUnreachable instead.
   void end_requests();
 
@@ -110,6 +116,12 @@ class Control {
     Service::TimerId timer = 0;
   };
 
+  std::shared_ptr<void> claim(const std::string& name) override { return network_->claim(name); }
+  bool is_claimed(const std::string& name) override { return network_->is_claimed(name); }
+  bool listen_also(uint16_t port) override;
+  void stop_listening(uint16_t port) override;
+  void listen(DatagramSocket* socket);
+
   RequestId add(Call call);
   void ask_owner(RequestId id, uint64_t incarnation);
   void try_ports(RequestId id);
@@ -126,6 +138,7 @@ class Control {
   void answer(DatagramSocket* socket, const NetAddress& to, const Header& header,
               const Reply& reply) const;
 
+  DatagramNetwork* const network_;
   ControlServer* const server_;
   const ControlConfig config_;
   ControlWire wire_;
@@ -133,7 +146,7 @@ class Control {
   ReplyCache replies_;
   ControlAsker asker_;
   ControlWatch watch_;
-  ControlPorts ports_;
+  std::map<uint16_t, std::unique_ptr<DatagramSocket>> ports_;  // well-known ones
   const EidTable eids_;
   PortNames names_;
   RequestId last_call_ = 0;
