@@ -10,12 +10,6 @@
 namespace urma::verbs {
 namespace {
 
-NetAddress without_port(const NetAddress& host) {
-  NetAddress key = host;
-  key.port = 0;
-  return key;
-}
-
 // A thread that takes none of the program's signals.
 std::thread make_thread(std::function<void()> body) {
   sigset_t all;
@@ -47,7 +41,7 @@ CmCaller::~CmCaller() {
 
 void CmCaller::call(const NetAddress& host, uint64_t number, Call call) {
   const MutexLock lock(mutex_);
-  waiting_[without_port(host)].emplace_back(number, std::move(call));
+  waiting_[host.host()].emplace_back(number, std::move(call));
   changed_.notify_one();
   if (waiting_.size() > idle_ && threads_.size() < kMaxThreads) {
     try {
@@ -63,7 +57,7 @@ void CmCaller::call(const NetAddress& host, uint64_t number, Call call) {
 
 bool CmCaller::withdraw(const NetAddress& host, uint64_t number) {
   const MutexLock lock(mutex_);
-  const auto found = waiting_.find(without_port(host));
+  const auto found = waiting_.find(host.host());
   if (found == waiting_.end()) return false;
   const bool there =
       std::erase_if(found->second, [=](const auto& call) { return call.first == number; }) != 0;

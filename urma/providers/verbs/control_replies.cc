@@ -28,7 +28,7 @@ ReplyCache::Verdict ReplyCache::admit(const NetAddress& from, const Header& head
     *reply = &*known->second;
     return Verdict::kRepeat;
   }
-  Use& use = hosts_[host_of(from)];
+  Use& use = hosts_[from.host()];
   if (peer->replies.size() >= kRequestWindow || use.replies >= kMaxReplies / 4 ||
       replies_ >= kMaxReplies) {
     return Verdict::kFull;
@@ -67,20 +67,20 @@ ReplyCache::Peer* ReplyCache::find(const NetAddress& from, const Header& header,
     swept_ns_ = now_ns;
     forget_silent(now_ns);
   }
-  const auto host = hosts_.find(host_of(from));
+  const auto host = hosts_.find(from.host());
   const bool host_full = host != hosts_.end() && host->second.peers >= kMaxPeers / 4;
   if (host_full || peers_.size() >= kMaxPeers) {
     *verdict = Verdict::kFull;
     return nullptr;
   }
-  ++hosts_[host_of(from)].peers;
+  ++hosts_[from.host()].peers;
   const Peer fresh = {header.sender, header.ticket.number, header.oldest, now_ns, {}};
   return &peers_.emplace(from, fresh).first->second;
 }
 
 ReplyCache::Peers::iterator ReplyCache::forget(Peers::iterator peer) {
   drop_replies(peer->first, &peer->second, ~0ULL);
-  const auto host = hosts_.find(host_of(peer->first));
+  const auto host = hosts_.find(peer->first.host());
   if (--host->second.peers == 0) hosts_.erase(host);
   return peers_.erase(peer);
 }
@@ -102,14 +102,8 @@ void ReplyCache::drop_replies(const NetAddress& from, Peer* peer, uint64_t befor
   const auto end = peer->replies.lower_bound(peer->oldest);
   const auto count = static_cast<size_t>(std::distance(peer->replies.begin(), end));
   peer->replies.erase(peer->replies.begin(), end);
-  hosts_[host_of(from)].replies -= count;
+  hosts_[from.host()].replies -= count;
   replies_ -= count;
-}
-
-ReplyCache::Host ReplyCache::host_of(const NetAddress& address) {
-  Host host;
-  std::copy(std::begin(address.ip), std::end(address.ip), host.begin());
-  return host;
 }
 
 }  // namespace urma::verbs

@@ -5,7 +5,6 @@
 #ifndef URMA_PROVIDERS_VERBS_CONTROL_REPLIES_H_
 #define URMA_PROVIDERS_VERBS_CONTROL_REPLIES_H_
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -47,7 +46,6 @@ class ReplyCache {
   size_t replies() const { return replies_; }
 
  private:
-  using Host = std::array<uint8_t, 16>;
   struct Use {
     size_t peers = 0;
     size_t replies = 0;
@@ -68,11 +66,10 @@ class ReplyCache {
   Peers::iterator forget(Peers::iterator peer);
   void forget_silent(uint64_t now_ns);
   void drop_replies(const NetAddress& from, Peer* peer, uint64_t before);
-  static Host host_of(const NetAddress& address);
 
   TicketOffice* const tickets_;
   Peers peers_;
-  std::map<Host, Use> hosts_;
+  std::map<NetAddress, Use> hosts_;
   size_t replies_ = 0;
   uint64_t swept_ns_ = 0;
 };

@@ -139,8 +139,10 @@ NetAddress from_socket_address(const SocketAddress& from) {
   return to;
 }
 
-bool same_host(const NetAddress& a, const NetAddress& b) {
-  return std::memcmp(a.ip, b.ip, sizeof(a.ip)) == 0;
+NetAddress NetAddress::host() const {
+  NetAddress all = *this;
+  all.port = 0;
+  return all;
 }
 
 bool NetAddress::is_unicast() const {

@@ -30,11 +30,12 @@ struct NetAddress {
   bool is_ipv4() const { return urma::is_ipv4(ip); }
   // The address of one host: not unspecified, multicast or broadcast.
   bool is_unicast() const;
+  // All its ports together.
+  NetAddress host() const;
   std::string text() const { return text_of(ip, port); }
 };
 
-// Ignores the ports.
-bool same_host(const NetAddress& a, const NetAddress& b);
+inline bool same_host(const NetAddress& a, const NetAddress& b) { return a.host() == b.host(); }
 
 // The address of the control sockets of an EID. On InfiniBand that is the port's IPoIB interface:
 // its link-local address follows from the GID (RFC 4391, section 8). Never run on InfiniBand.
