@@ -39,8 +39,7 @@ Transport::Transport(std::shared_ptr<Device> device, Service* service,
     : urma::Transport(service, std::move(faults)),
       device_(std::move(device)),
       config_(config),
-      host_ids_(service),
-      ids_(&host_ids_, config.nonce),
+      ids_(this, config.nonce),
       network_(&device_->api(), address_at(*device_, config.eid_index).netdev),
       connections_(service, config.most_senders),
       registrations_(device_.get(), &segments()),
@@ -69,8 +68,6 @@ Transport::Transport(std::shared_ptr<Device> device, Service* service,
       throw;
     }
   });
-  port_ = control_->port();
-  host_ids_.start(&control_->names());
 }
 
 // Before any call can come.
@@ -158,6 +155,12 @@ std::unique_ptr<urma::Receiver> Transport::make_receiver(const urma_jfr_cfg_t& c
                                                          const urma_eid_t& /*eid*/,
                                                          EventSubject* subject) {
   return std::make_unique<Receiver>(resources_, cfg, identity, subject);
+}
+
+bool Transport::claim(uint32_t block) {
+  bool claimed = false;
+  service().run([&] { claimed = control_->names().claim(block); });
+  return claimed;
 }
 
 void Transport::unregister(Segment* segment) {

@@ -17,7 +17,6 @@
 #include "urma/providers/verbs/connection.h"
 #include "urma/providers/verbs/connection_list.h"
 #include "urma/providers/verbs/control.h"
-#include "urma/providers/verbs/host_ids.h"
 #include "urma/providers/verbs/peer_watches.h"
 #include "urma/providers/verbs/registrations.h"
 #include "urma/providers/verbs/server.h"
@@ -32,7 +31,7 @@ struct TransportConfig {
   uint32_t most_senders;  // limit of connections: URMA_VERBS_MAX_CONN
 };
 
-class Transport final : public urma::Transport {
+class Transport final : public urma::Transport, private IdClaims {
  public:
   // Throws Error if the EID has no control socket.
   Transport(std::shared_ptr<Device> device, Service* service, const TransportConfig& config,
@@ -60,7 +59,7 @@ class Transport final : public urma::Transport {
   uint32_t uasid() const override { return config_.uasid; }
   bool has_remote_bells() const override { return false; }
   uint32_t take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) override {
-    return ids_.take(kind, eid_index, chosen, port_);
+    return ids_.take(kind, eid_index, chosen, control_->port());
   }
   void free_id(IdKind kind, uint32_t eid_index, uint32_t id) override {
     ids_.free(kind, eid_index, id);
@@ -87,6 +86,25 @@ class Transport final : public urma::Transport {
                         std::vector<urma_ext_connection_t>* connections) const override;
 
  private:
+  static constexpr uint32_t kOnlyEid = 0;  // of a control socket
+
+  // Of ids. Ports are opened and closed on the service thread.
+  bool claim(uint32_t block) override;
+  void release(uint32_t block) override {
+    service().run([=, this] { control_->names().release(block); });
+  }
+  bool join(uint32_t block) override { return control_->names().join(block); }
+  void leave(uint32_t /*block*/) override {}
+  void reserve(IdKind kind, uint32_t /*eid_index*/, uint32_t id) override {
+    service().run([=, this] { control_->names().reserve(kind, kOnlyEid, id); });
+  }
+  void unreserve(IdKind kind, uint32_t /*eid_index*/, uint32_t id) override {
+    service().run([=, this] { control_->names().unreserve(kind, kOnlyEid, id); });
+  }
+  bool reserved_elsewhere(IdKind kind, uint32_t id) override {
+    return control_->names().reserved_elsewhere(kind, id);
+  }
+
   void open_connections();
   void end_broken(const ConnectRequest& request, Answer answer);
   void close_connections();
@@ -95,7 +113,6 @@ class Transport final : public urma::Transport {
   const std::shared_ptr<Device> device_;
   const TransportConfig config_;
   std::vector<urma_eid_t> eids_;
-  HostIds host_ids_;
   PortIds ids_;
   UdpNetwork network_;
   Connections connections_;
@@ -108,10 +125,9 @@ class Transport final : public urma::Transport {
   Asking asking_;
   PeerWatches watches_;
   Server server_;
-  std::unique_ptr<Control> control_;
+  std::unique_ptr<Control> control_;  // others may ask it for its port and names
   // By connection: until when its receiver may say why it ended.
   std::map<uint64_t, Service::TimerId> last_words_;
-  uint16_t port_ = 0;  // of control_; for any thread
 
   // Of iWARP.
   std::unique_ptr<CmChannel> channel_;
