@@ -99,7 +99,7 @@ TEST(Messages, ValuesOutOfRangeAreRefused) {
   EXPECT_TRUE(refused(connect([](ConnectRequest& c) { c.target.type = 3; })));
   EXPECT_TRUE(refused(connect([](ConnectRequest& c) { c.target.trans_mode = 3; })));
   const Header& header = all[0].header;
-  EXPECT_TRUE(refused({header, DisconnectRequest{1, true, DisconnectReason{5}, 0}}));
+  EXPECT_TRUE(refused({header, DisconnectRequest{1, true, DisconnectReason{4}, 0}}));
   EXPECT_TRUE(refused({header, DisconnectRequest{1, true, DisconnectReason::kClosed, 1}}));
   EXPECT_TRUE(refused({header, SegmentRequest{{}, ~0ULL, 1, 1, 2}}));
   EXPECT_TRUE(refused({header, FaultRequest{0}}));

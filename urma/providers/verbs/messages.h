@@ -71,7 +71,6 @@ struct ConnectReply {
 // One end has ended a connection; do not wait for what it sends.
 enum class DisconnectReason : uint8_t {
   kClosed,   // the queue is deleted, or no longer needs it
-  kIdle,     // to make room; may be made anew at once
   kFailed,   // its queue pair is in error
   kFlushed,  // its requests are flushed; the number of received messages is needed
   kUnbound,  // by the receiver's program; its jetty may be bound again

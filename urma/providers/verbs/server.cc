@@ -151,6 +151,13 @@ std::optional<PeerRef> Server::forget(uint64_t nonce, uint64_t connection) {
   return peer;
 }
 
+void Server::end(const Key& key, const Place& place) {
+  forget(key.first, key.second);
+  transport_->with_endpoint(place.kind, place.eid, place.id, [&key](const Endpoint& endpoint) {
+    receiver_of(endpoint).disconnected(key.first, key.second);
+  });
+}
+
 Reply Server::on_disconnect(const PeerRef& from, const DisconnectRequest& request) {
   if (!request.by_initiator) {
     // Only the owner of the other end may say that it is gone.
@@ -160,12 +167,12 @@ Reply Server::on_disconnect(const PeerRef& from, const DisconnectRequest& reques
     }
     return {Answer::kAccepted, DisconnectReply{}};
   }
-  const auto route = routes_.find({from.nonce, request.connection});
+  const Key key = {from.nonce, request.connection};
+  const auto route = routes_.find(key);
   if (route == routes_.end() || route->second.peer != from) {
     return with_answer(Answer::kNoSuchObject);
   }
   const Place place = route->second.place;
-  const Key key = route->first;
   if (route->second.one_sided != nullptr) {
     forget(key.first, key.second);
     return {Answer::kAccepted, DisconnectReply{}};
@@ -180,12 +187,7 @@ Reply Server::on_disconnect(const PeerRef& from, const DisconnectRequest& reques
     forget(key.first, key.second);
     return {Answer::kAccepted, DisconnectReply{*received}};
   }
-  const auto end = [this, place, key] {
-    forget(key.first, key.second);
-    transport_->with_endpoint(place.kind, place.eid, place.id, [&](const Endpoint& endpoint) {
-      receiver_of(endpoint).disconnected(key.first, key.second);
-    });
-  };
+  const auto end = [this, place, key] { this->end(key, place); };
   if (transport_->acceptor() == nullptr) {
     end();
   } else {
@@ -236,21 +238,14 @@ void Server::on_peer_lost(const PeerRef& peer, PeerLoss loss) {
   size_t ended = 0;
   for (auto route = routes_.lower_bound({peer.nonce, 0});
        route != routes_.end() && route->first.first == peer.nonce;) {
-    const auto [key, gone] = *route;
-    if (gone.peer != peer) {
-      ++route;
-      continue;
+    const auto [key, gone] = *route++;
+    if (gone.peer != peer) continue;
+    if (gone.one_sided != nullptr) {
+      forget(key.first, key.second);
+    } else {
+      end(key, gone.place);
     }
-    route = routes_.erase(route);
-    transport_->incoming().remove(key.first, key.second);
     ++ended;
-    if (gone.one_sided != nullptr) continue;
-    if (transport_->acceptor() != nullptr) transport_->acceptor()->forget(key.first, key.second);
-    transport_->with_endpoint(gone.place.kind, gone.place.eid, gone.place.id,
-                              [&route_key = key](const Endpoint& endpoint) {
-                                receiver_of(endpoint).disconnected(route_key.first,
-                                                                   route_key.second);
-                              });
   }
   if (ended != 0) {
     URMA_LOG_LIMITED(INFO, "{} {}: its {} connections end", peer.address.text(), loss_text(loss),

@@ -60,6 +60,8 @@ class Server final : public ControlServer {
   // An end for requests that need no queue here. Throws Error.
   Answer attach_one_sided(const ConnectRequest& request, const std::shared_ptr<QueuePair>& known,
                           ConnectReply* reply, std::shared_ptr<QueuePair>* pair);
+  // Its receiver gets no more messages.
+  void end(const Key& key, const Place& place);
   uint32_t members_of(const ProbeTarget& target);
   void remember(const PeerRef& from, const ConnectRequest& request, const ConnectReply& reply,
                 Route route);
