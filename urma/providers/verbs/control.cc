@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "jetty/network.h"
@@ -77,15 +78,11 @@ Control::~Control() {
 
 Control::RequestId Control::request(const urma_eid_t& eid, IdKind kind, uint32_t id,
                                     const Request& request, uint64_t timeout_ns, OnReply on_reply) {
-  Call call = {};
-  call.request = request;
-  call.deadline_ns = wire_.clock() + timeout_ns;
-  call.on_reply = std::move(on_reply);
-  call.owner = address_of(eid, config_.link_layer, static_cast<uint16_t>(id >> 16));
-  call.locate = {eid, kind, id};
+  const NetAddress owner = address_of(eid, config_.link_layer, static_cast<uint16_t>(id >> 16));
+  const RequestId number = add(owner, request, timeout_ns, std::move(on_reply));
+  calls_.at(number).locate = {eid, kind, id};
   const bool can_be = id != 0 && (id > kMaxChosenId || kind != IdKind::kToken);
-  const bool reachable = call.owner.is_unicast();
-  const RequestId number = add(std::move(call));
+  const bool reachable = owner.is_unicast();
   if (!can_be || !reachable) {
     const Answer answer = can_be ? Answer::kUnreachable : Answer::kNoSuchObject;
     calls_.at(number).timer = wire_.service->after(0, [this, number, answer] {
@@ -101,12 +98,7 @@ Control::RequestId Control::request(const urma_eid_t& eid, IdKind kind, uint32_t
 
 Control::RequestId Control::request(const PeerRef& peer, const Request& request,
                                     uint64_t timeout_ns, OnReply on_reply) {
-  Call call = {};
-  call.request = request;
-  call.deadline_ns = wire_.clock() + timeout_ns;
-  call.on_reply = std::move(on_reply);
-  call.owner = peer.address;
-  const RequestId number = add(std::move(call));
+  const RequestId number = add(peer.address, request, timeout_ns, std::move(on_reply));
   ask_owner(number, peer.nonce);
   return number;
 }
@@ -143,8 +135,12 @@ void Control::cancel(RequestId id) {
   for (const auto asked : call.asked) asker_.cancel(asked);
 }
 
-Control::RequestId Control::add(Call call) {
-  calls_.emplace(++last_call_, std::move(call));
+Control::RequestId Control::add(const NetAddress& owner, const Request& request,
+                                uint64_t timeout_ns, OnReply on_reply) {
+  calls_.emplace(++last_call_, Call{.request = request,
+                                    .deadline_ns = wire_.clock() + timeout_ns,
+                                    .on_reply = std::move(on_reply),
+                                    .owner = owner});
   return last_call_;
 }
 
@@ -258,22 +254,20 @@ void Control::on_message(DatagramSocket* socket, const NetAddress& from,
 void Control::on_request(DatagramSocket* socket, const NetAddress& from, const Header& header,
                          const Request& request) {
   // These two change nothing and leave no state: anybody may ask.
+  std::optional<Reply> known;
   if (std::holds_alternative<PingRequest>(request)) {
-    return answer(socket, from, header, {Answer::kAccepted, {}});
+    known = Reply{Answer::kAccepted, {}};
+  } else if (const auto* locate = std::get_if<LocateRequest>(&request)) {
+    const bool here = names_.serves(locate->eid, locate->kind, locate->id);
+    known = here ? Reply{Answer::kAccepted, LocateReply{port()}} : Reply{Answer::kNoSuchObject, {}};
   }
-  if (const auto* locate = std::get_if<LocateRequest>(&request)) {
-    if (!names_.serves(locate->eid, locate->kind, locate->id)) {
-      return answer(socket, from, header, {Answer::kNoSuchObject, {}});
-    }
-    return answer(socket, from, header, {Answer::kAccepted, LocateReply{port()}});
-  }
+  if (known.has_value()) return socket->send(from, encode({answering(header), *known}));
   if (socket != wire_.socket.get()) return;
   if (header.receiver == config_.nonce && tickets_.valid(header.ticket, from, header.sender)) {
     return serve(from, header, request);
   }
   const Ticket ticket = tickets_.issue(from, header.sender);
-  socket->send(
-      from, encode({{config_.nonce, header.sender, ticket, header.transaction, 0}, Challenge()}));
+  socket->send(from, encode({answering(header, ticket), Challenge()}));
 }
 
 void Control::serve(const NetAddress& from, const Header& header, const Request& request) {
@@ -293,8 +287,7 @@ void Control::serve(const NetAddress& from, const Header& header, const Request&
   }
   if (verdict != ReplyCache::Verdict::kExecute) return;
   const Reply reply = execute({from, header.sender}, request);
-  const auto bytes =
-      encode({{config_.nonce, header.sender, Ticket(), header.transaction, 0}, reply});
+  const auto bytes = encode({answering(header), reply});
   replies_.keep(from, header.sender, header.transaction, bytes);
   wire_.socket->send(from, bytes);
 }
@@ -332,10 +325,8 @@ Reply Control::execute(const PeerRef& from, const Request& request) {
   }
 }
 
-void Control::answer(DatagramSocket* socket, const NetAddress& to, const Header& header,
-                     const Reply& reply) const {
-  socket->send(to,
-               encode({{config_.nonce, header.sender, Ticket(), header.transaction, 0}, reply}));
+Header Control::answering(const Header& asked, const Ticket& ticket) const {
+  return {config_.nonce, asked.sender, ticket, asked.transaction, /*oldest=*/0};
 }
 
 }  // namespace urma::verbs

@@ -107,12 +107,12 @@ class Control final : private PortHost {
     Request request;
     uint64_t deadline_ns;
     OnReply on_reply;
-    NetAddress owner;      // its port is 0 during the lookup
-    LocateRequest locate;  // what is looked up
+    NetAddress owner;           // its port is 0 during the lookup
+    LocateRequest locate = {};  // what is looked up
     uint32_t next_port = 0;
-    uint32_t silent = 0;                     // ports that have not answered yet
-    uint32_t last_silent = 0;                // of those asked last
-    std::vector<ControlAsker::AskId> asked;  // cancelled with it
+    uint32_t silent = 0;                          // ports that have not answered yet
+    uint32_t last_silent = 0;                     // of those asked last
+    std::vector<ControlAsker::AskId> asked = {};  // cancelled with it
     Service::TimerId timer = 0;
   };
 
@@ -122,7 +122,8 @@ class Control final : private PortHost {
   void stop_listening(uint16_t port) override;
   void listen(DatagramSocket* socket);
 
-  RequestId add(Call call);
+  RequestId add(const NetAddress& owner, const Request& request, uint64_t timeout_ns,
+                OnReply on_reply);
   void ask_owner(RequestId id, uint64_t incarnation);
   void try_ports(RequestId id);
   void try_port(RequestId id, uint16_t port);
@@ -135,8 +136,8 @@ class Control final : private PortHost {
                   const Request& request);
   void serve(const NetAddress& from, const Header& header, const Request& request);
   Reply execute(const PeerRef& from, const Request& request);
-  void answer(DatagramSocket* socket, const NetAddress& to, const Header& header,
-              const Reply& reply) const;
+  // Of what goes back to who sent a request.
+  Header answering(const Header& asked, const Ticket& ticket = Ticket()) const;
 
   DatagramNetwork* const network_;
   ControlServer* const server_;
