@@ -91,7 +91,7 @@ class CmConnector::Link final : public CmHandler {
   void expire();
   void fail(Answer answer, const char* why);
   void give(Answer answer);
-  void end() { owner_->end(request_.connection); }
+  void end() { owner_->links_.erase(request_.connection); }
   void cancel_timer() {
     if (timer_ != 0) service().cancel(std::exchange(timer_, 0));
   }
@@ -290,7 +290,7 @@ void CmConnector::begin(const std::shared_ptr<QueuePair>& pair, const ConnectReq
     link.first->second->begin();
   } catch (const std::exception& error) {
     URMA_LOG_LIMITED(ERR, "iWARP: connecting to id {:#x}: {}", request.target.id, error.what());
-    end(request.connection);
+    links_.erase(request.connection);
     asking_->disconnect(request, DisconnectReason::kFailed);
     answered({Answer::kUnreachable, {}, answer.owner});
   }
@@ -306,8 +306,6 @@ void CmConnector::confirm(const ConnectRequest& request) {
                      link->second->confirmed(reply.answer == Answer::kAccepted);
                    });
 }
-
-void CmConnector::end(uint64_t connection) { links_.erase(connection); }
 
 void CmConnector::disconnect(const ConnectRequest& request, DisconnectReason reason) {
   const auto link = links_.find(request.connection);

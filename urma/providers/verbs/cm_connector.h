@@ -59,7 +59,6 @@ class CmConnector final : public Connector {
              const ConnectAnswer& answer,
              const std::function<void(const ConnectAnswer&)>& answered);
   void confirm(const ConnectRequest& request);
-  void end(uint64_t connection);
 
   CmChannel* const channel_;
   Connector* const asking_;

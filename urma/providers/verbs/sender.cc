@@ -87,8 +87,7 @@ Sender::Sender(const ContextResources& resources, const urma_jfs_cfg_t& cfg,
       post_send_(resources.device->info().soft_iwarp() ? resources.device->api().post_send_quietly
                                                        : resources.device->api().post_send),
       read_pieces_(pieces_of_read(resources.device->info())),
-      has_atomics_(resources.device->info().has_atomics()),
-      atomic_right_(has_atomics_ ? URMA_ACCESS_ATOMIC : 0),
+      atomic_right_(resources.device->info().has_atomics() ? URMA_ACCESS_ATOMIC : 0),
       pump_(std::make_shared<CqPump>(
           *resources.device, completions_for(resources, cfg.depth),
           resources.notify->of(*resources.device, jfc().channel()),

@@ -100,7 +100,6 @@ class Sender : public urma::Sender, private CompletionSource, private Connection
   int post_send(ibv_qp* pair, ibv_send_wr* first, ibv_send_wr** bad) const {
     return post_send_(pair, first, bad);
   }
-  bool has_atomics() const { return has_atomics_; }
   // Pieces of local memory that one READ can fill.
   uint32_t read_pieces() const { return read_pieces_; }
   // Whether a path but this one has requests under way.
@@ -184,7 +183,6 @@ class Sender : public urma::Sender, private CompletionSource, private Connection
   const bool is_jetty_;
   int (*const post_send_)(ibv_qp* pair, ibv_send_wr* first, ibv_send_wr** bad);
   const uint32_t read_pieces_;
-  const bool has_atomics_;
   const uint32_t atomic_right_;  // rights that a grant has for them; 0 if the device has none
   const std::shared_ptr<CqPump> pump_;
   const uint32_t all_credits_;
