@@ -70,59 +70,6 @@ std::vector<InterfaceAddress> interface_addresses() {
   return addresses;
 }
 
-void fill_devices(Api* api) {
-  api->get_device_list = [](int* count) { return ::ibv_get_device_list(count); };
-  api->free_device_list = ::ibv_free_device_list;
-  api->get_device_name = ::ibv_get_device_name;
-  api->open_device = ::ibv_open_device;
-  api->close_device = checked<::ibv_close_device>;
-  api->query_device_ex = [](ibv_context* context, ibv_device_attr_ex* attr) {
-    return checked<::ibv_query_device_ex>(context, nullptr, attr);
-  };
-  api->query_port = [](ibv_context* context, uint8_t port, ibv_port_attr* attr) {
-    errno = 0;
-    return positive_errno(ibv_query_port(context, port, attr));
-  };
-  api->query_gid_table = [](ibv_context* context, ibv_gid_entry* entries, size_t max_entries) {
-    return ::ibv_query_gid_table(context, entries, max_entries, 0);
-  };
-  api->fork_init = checked<::ibv_fork_init>;
-  api->interface_addresses = interface_addresses;
-  api->get_async_event = checked<::ibv_get_async_event>;
-  api->ack_async_event = ::ibv_ack_async_event;
-}
-
-void fill_memory(Api* api) {
-  api->alloc_pd = ::ibv_alloc_pd;
-  api->dealloc_pd = checked<::ibv_dealloc_pd>;
-  api->reg_mr = [](ibv_pd* pd, void* address, size_t length, int access) {
-    return ibv_reg_mr(pd, address, length, access);
-  };
-  api->reg_dmabuf_mr = ::ibv_reg_dmabuf_mr;
-  // rereg_mr's own return values tell the state of the region; here the caller ends the region
-  // after any failure.
-  api->rereg_mr = [](ibv_mr* mr, int flags, ibv_pd* pd, void* address, size_t length, int access) {
-    errno = 0;
-    if (::ibv_rereg_mr(mr, flags, pd, address, length, access) == 0) return 0;
-    return errno != 0 ? errno : EOPNOTSUPP;
-  };
-  api->dereg_mr = checked<::ibv_dereg_mr>;
-}
-
-void fill_completions(Api* api) {
-  api->create_comp_channel = ::ibv_create_comp_channel;
-  api->destroy_comp_channel = checked<::ibv_destroy_comp_channel>;
-  api->create_cq = ::ibv_create_cq;
-  api->resize_cq = checked<::ibv_resize_cq>;
-  api->destroy_cq = checked<::ibv_destroy_cq>;
-  api->poll_cq = [](ibv_cq* cq, int count, ibv_wc* completions) {
-    return ::ibv_poll_cq(cq, count, completions);
-  };
-  api->req_notify_cq = checked<::ibv_req_notify_cq>;
-  api->get_cq_event = checked<::ibv_get_cq_event>;
-  api->ack_cq_events = ::ibv_ack_cq_events;
-}
-
 // Consumes a SIGPIPE raised for this thread meanwhile, whether the signal is blocked or not.
 int post_send_quietly(ibv_qp* qp, ibv_send_wr* first, ibv_send_wr** bad) {
   sigset_t pipe;
@@ -140,61 +87,92 @@ int post_send_quietly(ibv_qp* qp, ibv_send_wr* first, ibv_send_wr** bad) {
   return error;
 }
 
-void fill_queues(Api* api) {
-  api->create_srq = ::ibv_create_srq;
-  api->modify_srq = checked<::ibv_modify_srq>;
-  api->query_srq = checked<::ibv_query_srq>;
-  api->destroy_srq = checked<::ibv_destroy_srq>;
-  api->post_srq_recv = checked_failure<::ibv_post_srq_recv>;
-  api->create_qp = ::ibv_create_qp;
-  api->modify_qp = checked<::ibv_modify_qp>;
-  api->query_qp = checked<::ibv_query_qp>;
-  api->destroy_qp = checked<::ibv_destroy_qp>;
-  api->post_send = checked_failure<::ibv_post_send>;
-  api->post_send_quietly = post_send_quietly;
-  api->post_recv = checked_failure<::ibv_post_recv>;
-  api->create_ah = ::ibv_create_ah;
-  api->destroy_ah = checked<::ibv_destroy_ah>;
-}
-
-void fill_connections(Api* api) {
-  api->cm_create_event_channel = ::rdma_create_event_channel;
-  api->cm_destroy_event_channel = ::rdma_destroy_event_channel;
-  api->cm_create_id = [](rdma_event_channel* channel, rdma_cm_id** id, void* context) {
-    return checked<::rdma_create_id>(channel, id, context, RDMA_PS_TCP);
-  };
-  api->cm_destroy_id = checked<::rdma_destroy_id>;
-  api->cm_bind_addr = checked<::rdma_bind_addr>;
-  api->cm_listen = checked<::rdma_listen>;
-  api->cm_get_src_port = [](rdma_cm_id* id) { return ntohs(::rdma_get_src_port(id)); };
-  api->cm_resolve_addr = checked<::rdma_resolve_addr>;
-  api->cm_resolve_route = checked<::rdma_resolve_route>;
-  api->cm_connect = checked<::rdma_connect>;
-  api->cm_accept = checked<::rdma_accept>;
-  api->cm_reject = checked<::rdma_reject>;
-  api->cm_get_event = checked<::rdma_get_cm_event>;
-  api->cm_ack_event = checked<::rdma_ack_cm_event>;
-  api->send_datagram = [](int fd, const void* bytes, size_t length, const sockaddr* to,
-                          socklen_t to_length) {
-    return ::sendto(fd, bytes, length, 0, to, to_length);
-  };
-}
-
-Api make_table() {
-  Api api = {};
-  fill_devices(&api);
-  fill_memory(&api);
-  fill_completions(&api);
-  fill_queues(&api);
-  fill_connections(&api);
-  return api;
-}
+constexpr Api kSystemVerbs = {
+    .get_device_list = [](int* count) { return ::ibv_get_device_list(count); },
+    .free_device_list = ::ibv_free_device_list,
+    .get_device_name = ::ibv_get_device_name,
+    .open_device = ::ibv_open_device,
+    .close_device = checked<::ibv_close_device>,
+    .query_device_ex =
+        [](ibv_context* context, ibv_device_attr_ex* attr) {
+          return checked<::ibv_query_device_ex>(context, nullptr, attr);
+        },
+    .query_port =
+        [](ibv_context* context, uint8_t port, ibv_port_attr* attr) {
+          errno = 0;
+          return positive_errno(ibv_query_port(context, port, attr));
+        },
+    .query_gid_table =
+        [](ibv_context* context, ibv_gid_entry* entries, size_t max_entries) {
+          return ::ibv_query_gid_table(context, entries, max_entries, 0);
+        },
+    .fork_init = checked<::ibv_fork_init>,
+    .interface_addresses = interface_addresses,
+    .get_async_event = checked<::ibv_get_async_event>,
+    .ack_async_event = ::ibv_ack_async_event,
+    .alloc_pd = ::ibv_alloc_pd,
+    .dealloc_pd = checked<::ibv_dealloc_pd>,
+    .reg_mr = [](ibv_pd* pd, void* address, size_t length,
+                 int access) { return ibv_reg_mr(pd, address, length, access); },
+    .reg_dmabuf_mr = ::ibv_reg_dmabuf_mr,
+    // rereg_mr's own return values tell the state of the region; here the caller ends the region
+    // after any failure.
+    .rereg_mr =
+        [](ibv_mr* mr, int flags, ibv_pd* pd, void* address, size_t length, int access) {
+          errno = 0;
+          if (::ibv_rereg_mr(mr, flags, pd, address, length, access) == 0) return 0;
+          return errno != 0 ? errno : EOPNOTSUPP;
+        },
+    .dereg_mr = checked<::ibv_dereg_mr>,
+    .create_comp_channel = ::ibv_create_comp_channel,
+    .destroy_comp_channel = checked<::ibv_destroy_comp_channel>,
+    .create_cq = ::ibv_create_cq,
+    .resize_cq = checked<::ibv_resize_cq>,
+    .destroy_cq = checked<::ibv_destroy_cq>,
+    .poll_cq = [](ibv_cq* cq, int count,
+                  ibv_wc* completions) { return ::ibv_poll_cq(cq, count, completions); },
+    .req_notify_cq = checked<::ibv_req_notify_cq>,
+    .get_cq_event = checked<::ibv_get_cq_event>,
+    .ack_cq_events = ::ibv_ack_cq_events,
+    .create_srq = ::ibv_create_srq,
+    .modify_srq = checked<::ibv_modify_srq>,
+    .query_srq = checked<::ibv_query_srq>,
+    .destroy_srq = checked<::ibv_destroy_srq>,
+    .post_srq_recv = checked_failure<::ibv_post_srq_recv>,
+    .create_qp = ::ibv_create_qp,
+    .modify_qp = checked<::ibv_modify_qp>,
+    .query_qp = checked<::ibv_query_qp>,
+    .destroy_qp = checked<::ibv_destroy_qp>,
+    .post_send = checked_failure<::ibv_post_send>,
+    .post_send_quietly = post_send_quietly,
+    .post_recv = checked_failure<::ibv_post_recv>,
+    .create_ah = ::ibv_create_ah,
+    .destroy_ah = checked<::ibv_destroy_ah>,
+    .cm_create_event_channel = ::rdma_create_event_channel,
+    .cm_destroy_event_channel = ::rdma_destroy_event_channel,
+    .cm_create_id =
+        [](rdma_event_channel* channel, rdma_cm_id** id, void* context) {
+          return checked<::rdma_create_id>(channel, id, context, RDMA_PS_TCP);
+        },
+    .cm_destroy_id = checked<::rdma_destroy_id>,
+    .cm_bind_addr = checked<::rdma_bind_addr>,
+    .cm_listen = checked<::rdma_listen>,
+    .cm_get_src_port = [](rdma_cm_id* id) { return ntohs(::rdma_get_src_port(id)); },
+    .cm_resolve_addr = checked<::rdma_resolve_addr>,
+    .cm_resolve_route = checked<::rdma_resolve_route>,
+    .cm_connect = checked<::rdma_connect>,
+    .cm_accept = checked<::rdma_accept>,
+    .cm_reject = checked<::rdma_reject>,
+    .cm_get_event = checked<::rdma_get_cm_event>,
+    .cm_ack_event = checked<::rdma_ack_cm_event>,
+    .send_datagram =
+        [](int fd, const void* bytes, size_t length, const sockaddr* to, socklen_t to_length) {
+          return ::sendto(fd, bytes, length, 0, to, to_length);
+        },
+};
 
 }  // namespace
 
-const Api& system_verbs() {
-  static const Api api = make_table();
-  return api;
-}
+const Api& system_verbs() { return kSystemVerbs; }
 
 }  // namespace urma::verbs
