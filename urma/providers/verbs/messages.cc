@@ -101,23 +101,20 @@ void choice(Archive& archive, Enum& value, Enum first, Enum last) {
   value = static_cast<Enum>(number);
 }
 
-template <typename Archive>
-void flag(Archive& archive, bool& value) {
+void flag(auto& archive, bool& value) {
   uint8_t number = value ? 1 : 0;
   archive.number(number, 0, 1);
   value = number != 0;
 }
 
-template <typename Archive>
-void fields(Archive& archive, QueueName& name) {
+void fields(auto& archive, QueueName& name) {
   archive.eid(name.eid);
   archive.number(name.uasid, 0, k24Bits);
   archive.number(name.id, 1);
   flag(archive, name.is_jetty);
 }
 
-template <typename Archive>
-void fields(Archive& archive, LinkEnd& end) {
+void fields(auto& archive, LinkEnd& end) {
   archive.eid(end.gid);
   archive.number(end.qpn, 0, k24Bits);
   archive.number(end.psn, 0, k24Bits);
@@ -131,8 +128,7 @@ void fields(Archive& archive, LinkEnd& end) {
   archive.require(end.rd_atomic != 0 || end.qpn == 0);
 }
 
-template <typename Archive>
-void fields(Archive& archive, ProbeTarget& target) {
+void fields(auto& archive, ProbeTarget& target) {
   archive.eid(target.eid);
   archive.number(target.id, 1);
   archive.number(target.type, URMA_JFR, URMA_JETTY_GROUP);
@@ -142,8 +138,7 @@ void fields(Archive& archive, ProbeTarget& target) {
   archive.number(target.token);
 }
 
-template <typename Archive>
-void fields(Archive& archive, ConnectRequest& request) {
+void fields(auto& archive, ConnectRequest& request) {
   archive.number(request.connection, 1);
   fields(archive, request.source);
   fields(archive, request.end);
@@ -152,8 +147,7 @@ void fields(Archive& archive, ConnectRequest& request) {
   flag(archive, request.one_sided);
 }
 
-template <typename Archive>
-void fields(Archive& archive, ConnectReply& reply) {
+void fields(auto& archive, ConnectReply& reply) {
   fields(archive, reply.end);
   archive.number(reply.mailbox.address);
   archive.number(reply.mailbox.rkey);
@@ -164,8 +158,7 @@ void fields(Archive& archive, ConnectReply& reply) {
   archive.number(reply.cm_port);
 }
 
-template <typename Archive>
-void fields(Archive& archive, DisconnectRequest& request) {
+void fields(auto& archive, DisconnectRequest& request) {
   archive.number(request.connection, 1);
   flag(archive, request.by_initiator);
   choice(archive, request.reason, DisconnectReason::kClosed, DisconnectReason::kUnbound);
@@ -173,13 +166,9 @@ void fields(Archive& archive, DisconnectRequest& request) {
   archive.require(request.received == 0 || !request.by_initiator);
 }
 
-template <typename Archive>
-void fields(Archive& archive, DisconnectReply& reply) {
-  archive.number(reply.received);
-}
+void fields(auto& archive, DisconnectReply& reply) { archive.number(reply.received); }
 
-template <typename Archive>
-void fields(Archive& archive, SegmentRequest& request) {
+void fields(auto& archive, SegmentRequest& request) {
   archive.eid(request.eid);
   archive.number(request.va);
   archive.number(request.len);
@@ -188,8 +177,7 @@ void fields(Archive& archive, SegmentRequest& request) {
   archive.number(request.token);
 }
 
-template <typename Archive>
-void fields(Archive& archive, SegmentReply& reply) {
+void fields(auto& archive, SegmentReply& reply) {
   archive.number(reply.base);
   archive.number(reply.len);
   archive.require(reply.len <= ~reply.base);
@@ -199,42 +187,25 @@ void fields(Archive& archive, SegmentReply& reply) {
   archive.number(reply.access, 0, kAllAccess);
 }
 
-template <typename Archive>
-void fields(Archive& archive, FaultRequest& request) {
-  archive.number(request.connection, 1);
-}
+void fields(auto& archive, FaultRequest& request) { archive.number(request.connection, 1); }
 
-template <typename Archive>
-void fields(Archive& archive, FaultReply& reply) {
-  flag(archive, reply.too_long);
-}
+void fields(auto& archive, FaultReply& reply) { flag(archive, reply.too_long); }
 
-template <typename Archive>
-void fields(Archive& archive, ProbeRequest& request) {
-  fields(archive, request.target);
-}
+void fields(auto& archive, ProbeRequest& request) { fields(archive, request.target); }
 
-template <typename Archive>
-void fields(Archive& archive, LocateRequest& request) {
+void fields(auto& archive, LocateRequest& request) {
   archive.eid(request.eid);
   choice(archive, request.kind, IdKind::kJfr, IdKind::kGroup);
   archive.number(request.id, 1, kMaxChosenId);
 }
 
-template <typename Archive>
-void fields(Archive& archive, LocateReply& reply) {
-  archive.number(reply.port, 1);
-}
+void fields(auto& archive, LocateReply& reply) { archive.number(reply.port, 1); }
 
-template <typename Archive>
-void fields(Archive& /*archive*/, PingRequest& /*request*/) {}
-template <typename Archive>
-void fields(Archive& /*archive*/, std::monostate& /*nothing*/) {}
-template <typename Archive>
-void fields(Archive& /*archive*/, Challenge& /*challenge*/) {}
+void fields(auto& /*archive*/, PingRequest& /*request*/) {}
+void fields(auto& /*archive*/, std::monostate& /*nothing*/) {}
+void fields(auto& /*archive*/, Challenge& /*challenge*/) {}
 
-template <typename Archive>
-void fields(Archive& archive, Header& header) {
+void fields(auto& archive, Header& header) {
   archive.number(header.sender, 1);
   archive.number(header.receiver);
   archive.number(header.ticket.number);
@@ -253,8 +224,7 @@ struct Prefix {
   uint32_t reserved = 0;
 };
 
-template <typename Archive>
-void fields(Archive& archive, Prefix& prefix) {
+void fields(auto& archive, Prefix& prefix) {
   archive.number(prefix.magic);
   archive.number(prefix.version);
   archive.number(prefix.type, 1);
@@ -269,8 +239,7 @@ static_assert(kHeaderBytes == 16 + sizeof(Header));
 constexpr uint64_t kTicketMagic = 0x01'4d'43'41'4d'52'55;  // "URMACM", 1
 constexpr uint32_t kRefusalMagic = 0x01'4d'43'55;          // "UCM", 1
 
-template <typename Archive>
-void fields(Archive& archive, CmTicket& ticket) {
+void fields(auto& archive, CmTicket& ticket) {
   uint64_t magic = kTicketMagic;
   archive.number(magic, kTicketMagic, kTicketMagic);
   archive.number(ticket.caller);
@@ -281,8 +250,7 @@ void fields(Archive& archive, CmTicket& ticket) {
 }
 
 // A refusal.
-template <typename Archive>
-void fields(Archive& archive, Answer& answer) {
+void fields(auto& archive, Answer& answer) {
   uint32_t magic = kRefusalMagic;
   archive.number(magic, kRefusalMagic, kRefusalMagic);
   archive.number(answer, static_cast<uint64_t>(Answer::kAccepted) + 1,
@@ -355,8 +323,7 @@ uint8_t type_of(const ControlMessage& message) {
   return kChallengeType;
 }
 
-template <typename Archive>
-void body_fields(Archive& archive, ControlMessage& message) {
+void body_fields(auto& archive, ControlMessage& message) {
   const auto visit = [&](auto& alternative) { fields(archive, alternative); };
   if (auto* request = std::get_if<Request>(&message.body)) {
     std::visit(visit, *request);
