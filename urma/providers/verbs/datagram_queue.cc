@@ -207,12 +207,7 @@ bool DatagramPath::post_waiting() {
 
 DatagramPath::Step DatagramPath::send(SendEntry* entry, urma_cr_status_t* status) {
   *status = check(entry);
-  if (*status != URMA_CR_SUCCESS) return Step::kDone;
-  bool refused = false;
-  if (post(entry, &refused)) return Step::kInFlight;
-  if (!refused) return Step::kWait;
-  *status = URMA_CR_LOC_OPERATION_ERR;
-  return Step::kDone;
+  return *status == URMA_CR_SUCCESS ? post(entry, status) : Step::kDone;
 }
 
 urma_cr_status_t DatagramPath::check(SendEntry* entry) const {
@@ -227,10 +222,9 @@ urma_cr_status_t DatagramPath::check(SendEntry* entry) const {
   return URMA_CR_SUCCESS;
 }
 
-// False if there is no room, or if the device refuses it for good.
-bool DatagramPath::post(SendEntry* entry, bool* refused) {
+DatagramPath::Step DatagramPath::post(SendEntry* entry, urma_cr_status_t* status) {
   DatagramSends& sends = sender_->datagrams();
-  if (!sends.has_room() || sender_->credits() == 0) return false;
+  if (!sends.has_room() || sender_->credits() == 0) return Step::kWait;
   const uint32_t place = queue().index_of(entry);
   const urma_jetty_id_t& id = sender_->id();
   const ConnectReply& reply = connection_->answer.reply;
@@ -260,16 +254,17 @@ bool DatagramPath::post(SendEntry* entry, bool* refused) {
   request.wr.ud = {address_.get(), reply.end.qpn, reply.qkey};
   ibv_send_wr* bad = nullptr;
   const int error = sender_->post_send(sends.pair(), &request, &bad);
+  if (error == ENOMEM || error == EAGAIN) [[unlikely]]
+    return Step::kWait;
   if (error != 0) [[unlikely]] {
-    *refused = error != ENOMEM && error != EAGAIN;
-    if (!*refused) return false;
     URMA_LOG_LIMITED(ERR, "queue {:#x}: the device refuses a request to id {:#x} with errno {}",
                      sender_->id().id, target()->id.id, error);
-    return false;
+    *status = URMA_CR_LOC_OPERATION_ERR;
+    return Step::kDone;
   }
   sends.sent();
   sender_->take_credits(1);
-  return true;
+  return Step::kInFlight;
 }
 
 void DatagramPath::completed(uint32_t /*mark*/, ibv_wc_status status) {

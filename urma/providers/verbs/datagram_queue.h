@@ -122,7 +122,7 @@ class DatagramPath : public OffloadedPath {
   bool connected();
   void disconnect();
   bool post_waiting();
-  bool post(SendEntry* entry, bool* refused);
+  Step post(SendEntry* entry, urma_cr_status_t* status);
   urma_cr_status_t check(SendEntry* entry) const;
   void end_under_way(urma_cr_status_t status);
   bool had_time() const;
