@@ -78,6 +78,10 @@ class ReceiveTable {
     const auto* base = static_cast<const char*>(memory_.data());
     return static_cast<uint32_t>((reinterpret_cast<const char*>(place) - base) / stride_);
   }
+  // What the device is given for it.
+  ibv_recv_wr request_for(PostedReceive* place) const {
+    return {index_of(place), nullptr, pieces(place), static_cast<int>(place->pieces)};
+  }
   static ibv_sge* pieces(PostedReceive* place) { return reinterpret_cast<ibv_sge*>(place + 1); }
   PostedReceive& at(uint32_t index) const {
     return *reinterpret_cast<PostedReceive*>(static_cast<char*>(memory_.data()) + index * stride_);

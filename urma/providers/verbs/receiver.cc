@@ -116,8 +116,7 @@ urma_status_t Receiver::fill_place(const urma_jfr_wr_t& wr, PostedReceive* place
 
 void Receiver::list(PostedReceive* place) {
   ibv_recv_wr& request = requests_[listed_];
-  request = {table_.index_of(place), nullptr, ReceiveTable::pieces(place),
-             static_cast<int>(place->pieces)};
+  request = table_.request_for(place);
   if (listed_ != 0) requests_[listed_ - 1].next = &request;
   ++listed_;
 }
@@ -161,8 +160,7 @@ int Receiver::post_list(ibv_recv_wr* first, ibv_recv_wr** bad) {
 
 // A receive that the device returned without a message.
 void Receiver::post_again(PostedReceive* place) {
-  ibv_recv_wr request = {table_.index_of(place), nullptr, ReceiveTable::pieces(place),
-                         static_cast<int>(place->pieces)};
+  ibv_recv_wr request = table_.request_for(place);
   ibv_recv_wr* bad = nullptr;
   // The device had room for it before.
   const int error = post_list(&request, &bad);

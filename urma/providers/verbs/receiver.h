@@ -124,6 +124,8 @@ class Receiver final : public urma::Receiver, private QueueListener {
   void post_again(PostedReceive* place) URMA_REQUIRES(lock_);
 
   bool progress(Poll* poll) URMA_REQUIRES(lock_);
+  // All that has arrived, as far as the JFCs have room.
+  void take_all() URMA_REQUIRES(lock_);
   bool take(const ibv_wc& completion, Poll* poll) URMA_REQUIRES(lock_);
   void reopen_datagrams() URMA_REQUIRES(lock_);
   // The short way.
@@ -160,6 +162,8 @@ class Receiver final : public urma::Receiver, private QueueListener {
   void serve_later();
   void close_incoming(Incoming* incoming) URMA_REQUIRES(lock_);
   void end_incoming(Incoming* incoming) URMA_REQUIRES(lock_);
+  bool takes(const Endpoint& endpoint, const ConnectRequest& request, Answer* answer) const
+      URMA_REQUIRES(lock_);
   ConnectAnswer accept_datagrams();
   std::unique_ptr<Incoming> make_incoming(uint64_t nonce, const ConnectRequest& request,
                                           const Endpoint& endpoint, std::shared_ptr<ibv_srq> srq);

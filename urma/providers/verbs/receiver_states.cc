@@ -13,16 +13,6 @@
 namespace urma::verbs {
 namespace {
 
-// Whether an RC jetty takes messages of this sender; other targets take all. kAccepted without an
-// end means: later.
-bool bound_to_source(const Endpoint& endpoint, const ConnectRequest& request, Answer* answer) {
-  if (endpoint.bond == nullptr) return true;
-  if (!endpoint.bond->has_value()) return false;
-  if (bound_to(*endpoint.bond, request.source.eid, request.source.id)) return true;
-  *answer = Answer::kNoAccess;
-  return false;
-}
-
 // Later: the caller may hold the lock of a receiver.
 void check_receivers(urma::Transport* transport) {
   transport->service().post([transport, ended = transport->ended()] {
@@ -92,6 +82,20 @@ void Receiver::close_queue() {
   srq_.reset();
 }
 
+// An RC jetty takes messages only of the sender that it is bound to. kAccepted without an end
+// means: later.
+bool Receiver::takes(const Endpoint& endpoint, const ConnectRequest& request,
+                     Answer* answer) const {
+  *answer = Answer::kNoSuchObject;
+  if (!in_state(URMA_JFR_STATE_READY)) return false;
+  *answer = Answer::kAccepted;
+  if (endpoint.bond == nullptr) return true;
+  if (!endpoint.bond->has_value()) return false;
+  if (bound_to(*endpoint.bond, request.source.eid, request.source.id)) return true;
+  *answer = Answer::kNoAccess;
+  return false;
+}
+
 ConnectAnswer Receiver::accept(uint64_t nonce, const ConnectRequest& request,
                                const Endpoint& endpoint, std::shared_ptr<QueuePair>* pair) {
   pair->reset();
@@ -107,18 +111,13 @@ ConnectAnswer Receiver::accept(uint64_t nonce, const ConnectRequest& request,
       *pair = known->second->pair;
       return {Answer::kAccepted, known->second->reply};
     }
-    answer.answer = in_state(URMA_JFR_STATE_READY) ? Answer::kAccepted : Answer::kNoSuchObject;
-    if (answer.answer != Answer::kAccepted) return answer;
-    if (!bound_to_source(endpoint, request, &answer.answer)) return answer;
+    if (!takes(endpoint, request, &answer.answer)) return answer;
     srq = srq_;
   }
   std::unique_ptr<Incoming> made = make_incoming(nonce, request, endpoint, srq);
   ForeignScope scope(lock_);
-  if (!in_state(URMA_JFR_STATE_READY) || srq != srq_) {
-    answer.answer = Answer::kNoSuchObject;
-    return answer;
-  }
-  if (!bound_to_source(endpoint, request, &answer.answer)) return answer;
+  if (srq != srq_) return {Answer::kNoSuchObject};
+  if (!takes(endpoint, request, &answer.answer)) return answer;
   by_number_[made->pair->number()] = made.get();
   *pair = made->pair;
   answer.reply = made->reply;
@@ -158,9 +157,7 @@ std::unique_ptr<Incoming> Receiver::make_incoming(uint64_t nonce, const ConnectR
 
 ConnectAnswer Receiver::accept_datagrams() {
   ForeignScope scope(lock_);
-  ConnectAnswer answer;
-  answer.answer = Answer::kNoSuchObject;
-  if (!in_state(URMA_JFR_STATE_READY)) return answer;
+  if (!in_state(URMA_JFR_STATE_READY)) return {Answer::kNoSuchObject};
   busy_.store(true, std::memory_order_relaxed);
   return {Answer::kAccepted, datagrams_->reply()};
 }
@@ -177,12 +174,16 @@ void Receiver::open_ways(const Endpoint& endpoint) {
   incoming_[{endpoint.identity.jetty ? 1 : 0, endpoint.identity.id}] = std::move(target);
 }
 
-bool Receiver::found_too_long(uint64_t nonce, uint64_t connection) {
-  ForeignScope scope(lock_);
-  // There may have been no poll for a while.
+void Receiver::take_all() {
   Poll nobody;
   while (progress(&nobody)) {
   }
+}
+
+bool Receiver::found_too_long(uint64_t nonce, uint64_t connection) {
+  ForeignScope scope(lock_);
+  // There may have been no poll for a while.
+  take_all();
   const auto known = incoming_.find({nonce, connection});
   return known != incoming_.end() && known->second->too_long;
 }
@@ -206,9 +207,7 @@ std::optional<uint64_t> Receiver::settle(uint64_t nonce, uint64_t connection) {
     Incoming* incoming = known->second.get();
     // Nothing more arrives; take out what has.
     incoming->pair->fail();
-    Poll nobody;
-    while (progress(&nobody)) {
-    }
+    take_all();
     if (next_ != have_) return std::nullopt;
     received = incoming->received;
     end_incoming(incoming);
@@ -299,9 +298,7 @@ void Receiver::close_ways(uint64_t user_data) {
       incoming->pair->fail();
     }
   }
-  Poll nobody;
-  while (progress(&nobody)) {
-  }
+  take_all();
   recent_ = {};
   for (auto entry = incoming_.begin(); entry != incoming_.end();) {
     Incoming* incoming = entry->second.get();
@@ -326,9 +323,7 @@ void Receiver::close_all() {
   for (const auto& [key, incoming] : incoming_) {
     if (incoming->pair != nullptr) incoming->pair->fail();
   }
-  Poll nobody;
-  while (progress(&nobody)) {
-  }
+  take_all();
   have_ = next_ = 0;
   for (auto& [key, incoming] : incoming_) close_incoming(incoming.get());
   closed_.clear();
