@@ -163,15 +163,9 @@ void QueuePair::reopen() {
   open();
 }
 
-bool QueuePair::shut() {
+bool QueuePair::go_to(ibv_qp_state state) {
   ibv_qp_attr attr = {};
-  attr.qp_state = IBV_QPS_RESET;
-  return device_->api().modify_qp(qp_.get(), &attr, IBV_QP_STATE) == 0;
-}
-
-bool QueuePair::fail() {
-  ibv_qp_attr attr = {};
-  attr.qp_state = IBV_QPS_ERR;
+  attr.qp_state = state;
   return device_->api().modify_qp(qp_.get(), &attr, IBV_QP_STATE) == 0;
 }
 

@@ -58,9 +58,9 @@ class QueuePair : public QueueListener {
   // UD: the same after it failed, or was shut. Drops posted requests. Throws Error.
   void reopen();
   // UD: stops receiving and sending, and drops posted requests. False if the device refuses.
-  bool shut();
+  bool shut() { return go_to(IBV_QPS_RESET); }
   // Flushes requests in flight. False if the device refuses.
-  bool fail();
+  bool fail() { return go_to(IBV_QPS_ERR); }
   // Returns it to the device: it does not touch memory any more.
   void close();
   // While librdmacm connects it, closing would wait for the other end: after hold(), close() takes
@@ -72,6 +72,7 @@ class QueuePair : public QueueListener {
 
  private:
   void initialize();
+  bool go_to(ibv_qp_state state);
   void destroy() URMA_REQUIRES(mutex_);
   void change(ibv_qp_attr* attr, int mask, const char* into) const;
 

@@ -33,9 +33,6 @@ Receiver& receiver_of(const Endpoint& endpoint) {
 
 }  // namespace
 
-Server::Server(Transport* transport) : transport_(transport) {}
-Server::~Server() = default;
-
 Reply Server::on_connect(const PeerRef& from, const ConnectRequest& request) {
   const ProbeTarget& target = request.target;
   if (target.type > URMA_JETTY_GROUP) return with_answer(Answer::kMalformed);
@@ -63,8 +60,8 @@ Reply Server::on_connect(const PeerRef& from, const ConnectRequest& request) {
     URMA_LOG_LIMITED(WARNING, "{} is refused: {} connections end here already", from.address.text(),
                      routes_.size());
   } else if (request.one_sided) {
-    answer = attach_one_sided(request, known != routes_.end() ? known->second.one_sided : nullptr,
-                              &reply, &route.one_sided);
+    if (known != routes_.end()) route.one_sided = known->second.one_sided;
+    answer = attach_one_sided(request, &reply, &route.one_sided);
   } else {
     // A repeated request gets the same end.
     const Place* before = known != routes_.end() ? &known->second.place : nullptr;
@@ -87,8 +84,7 @@ bool Server::has_room(const NetAddress& host) const {
   return static_cast<size_t>(own) < kMaxRoutes / 4;
 }
 
-Answer Server::attach_one_sided(const ConnectRequest& request,
-                                const std::shared_ptr<QueuePair>& known, ConnectReply* reply,
+Answer Server::attach_one_sided(const ConnectRequest& request, ConnectReply* reply,
                                 std::shared_ptr<QueuePair>* pair) {
   const Answer answer = transport_->judge(request.target);
   if (answer != Answer::kAccepted) return answer;
@@ -96,7 +92,7 @@ Answer Server::attach_one_sided(const ConnectRequest& request,
   const ContextResources& resources = transport_->resources();
   // On iWARP, librdmacm would have to connect it.
   if (resources.device->info().iwarp()) return Answer::kNoSuchObject;
-  *pair = known != nullptr ? known : make_one_sided_end(resources, &no_completions_, request.end);
+  if (*pair == nullptr) *pair = make_one_sided_end(resources, &no_completions_, request.end);
   reply->end = (*pair)->address();
   return answer;
 }

@@ -21,8 +21,7 @@ class Transport;
 
 class Server final : public ControlServer {
  public:
-  explicit Server(Transport* transport);
-  ~Server() override;
+  explicit Server(Transport* transport) : transport_(transport) {}
 
   Reply on_connect(const PeerRef& from, const ConnectRequest& request) override;
   Reply on_disconnect(const PeerRef& from, const DisconnectRequest& request) override;
@@ -57,9 +56,9 @@ class Server final : public ControlServer {
   // its end now.
   Answer attach(const PeerRef& from, const ConnectRequest& request, const Place* before,
                 Place* place, ConnectReply* reply);
-  // An end for requests that need no queue here. Throws Error.
-  Answer attach_one_sided(const ConnectRequest& request, const std::shared_ptr<QueuePair>& known,
-                          ConnectReply* reply, std::shared_ptr<QueuePair>* pair);
+  // An end for requests that need no queue here, unless *pair is one. Throws Error.
+  Answer attach_one_sided(const ConnectRequest& request, ConnectReply* reply,
+                          std::shared_ptr<QueuePair>* pair);
   // Its receiver gets no more messages.
   void end(const Key& key, const Place& place);
   uint32_t members_of(const ProbeTarget& target);

@@ -106,12 +106,6 @@ void Transport::end_broken(const ConnectRequest& request, Answer answer) {
   serve_senders();
 }
 
-// Not on the service thread: waits for connections being made.
-void Transport::close_connections() {
-  connector_.reset();
-  channel_.reset();
-}
-
 void Transport::abandon() {
   find_sender([](urma::Sender& sender) {
     sender.set_state(URMA_JETTY_STATE_RESET);
@@ -138,7 +132,9 @@ void Transport::stop() {
     server_.close_ends();
     for (const auto& [connection, timer] : last_words_) this->service().cancel(timer);
   });
-  close_connections();
+  // Not on the service thread: waits for connections being made.
+  connector_.reset();
+  channel_.reset();
   // Run what was posted meanwhile before anything it refers to goes.
   service().run([this] { cancel_timers(); });
   service().run([] {});

@@ -107,7 +107,6 @@ class Transport final : public urma::Transport, private IdClaims {
 
   void open_connections();
   void end_broken(const ConnectRequest& request, Answer answer);
-  void close_connections();
   void stop();
 
   const std::shared_ptr<Device> device_;
