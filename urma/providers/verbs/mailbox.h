@@ -7,6 +7,7 @@
 #define URMA_PROVIDERS_VERBS_MAILBOX_H_
 
 #include <cstdint>
+#include <cstring>
 #include <optional>
 
 #include "segment/lazy_array.h"
@@ -32,12 +33,22 @@ inline bool fits_directly(uint64_t immediate) { return immediate < kInMailbox; }
 // receiver, so the sender takes them in turn without asking.
 class MailboxSlots {
  public:
-  // For a receiver with up to `depth` waiting messages. Throws Error.
-  MailboxSlots(const Device& device, uint32_t depth);
+  // For a receiver with up to `depth` unread messages; one more waits for a receive. Throws Error.
+  MailboxSlots(const Device& device, uint32_t depth)
+      : slots_(depth + 1),
+        memory_(slots_ * sizeof(Letter)),
+        region_(device, reinterpret_cast<uint64_t>(memory_.data()), memory_.bytes(),
+                {URMA_ACCESS_READ | URMA_ACCESS_WRITE, false}) {}
 
-  Mailbox address() const;
+  Mailbox address() const { return {region_.va(), region_.rkey().value_or(0), slots_}; }
   // What the sender has written there, read once; nothing if there is no such place.
-  std::optional<Letter> read(uint32_t slot) const;
+  std::optional<Letter> read(uint32_t slot) const {
+    if (slot >= slots_) return std::nullopt;
+    // Its sender may write while it is read: it can only spoil its own message.
+    Letter letter;
+    std::memcpy(&letter, static_cast<const Letter*>(memory_.data()) + slot, sizeof(letter));
+    return letter;
+  }
 
  private:
   const uint32_t slots_;
