@@ -10,6 +10,7 @@
 #include "urma/base/clock.h"
 #include "urma/base/log.h"
 #include "urma/providers/verbs/connection_list.h"
+#include "urma/providers/verbs/sender.h"
 
 namespace urma::verbs {
 namespace {
@@ -170,14 +171,14 @@ std::shared_ptr<QueuePair> make_one_sided_end(const ContextResources& resources,
   return pair;
 }
 
-void Connections::add_holder(ConnectionHolder* holder) {
-  const MutexLock lock(holders_mutex_);
-  holders_.push_back(holder);
+void Connections::add_sender(Sender* sender) {
+  const MutexLock lock(senders_mutex_);
+  senders_.push_back(sender);
 }
 
-void Connections::remove_holder(ConnectionHolder* holder) {
-  const MutexLock lock(holders_mutex_);
-  std::erase(holders_, holder);
+void Connections::remove_sender(Sender* sender) {
+  const MutexLock lock(senders_mutex_);
+  std::erase(senders_, sender);
 }
 
 void Connections::add(const std::shared_ptr<Connection>& connection) {
@@ -227,8 +228,8 @@ void Connections::make_room() {
   if (oldest == nullptr) return;
   oldest->unwanted.store(true, std::memory_order_relaxed);
   service_->post([this] {
-    const MutexLock lock(holders_mutex_);
-    for (ConnectionHolder* holder : holders_) holder->close_unwanted();
+    const MutexLock lock(senders_mutex_);
+    for (Sender* sender : senders_) sender->close_unwanted();
   });
 }
 
@@ -280,8 +281,8 @@ void Connections::break_off(Connection* connection, uint32_t status) {
 
 void Connections::device_failed() {
   {
-    const MutexLock lock(holders_mutex_);
-    for (ConnectionHolder* holder : holders_) holder->device_failed();
+    const MutexLock lock(senders_mutex_);
+    for (Sender* sender : senders_) sender->device_failed();
   }
   attend();
 }
@@ -299,8 +300,8 @@ void Connections::attend() {
   if (std::exchange(attending_, true)) return;
   service_->post([this] {
     attending_ = false;
-    const MutexLock lock(holders_mutex_);
-    for (ConnectionHolder* holder : holders_) holder->attend();
+    const MutexLock lock(senders_mutex_);
+    for (Sender* sender : senders_) sender->attend();
   });
 }
 

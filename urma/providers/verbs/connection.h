@@ -21,6 +21,7 @@
 namespace urma::verbs {
 
 class Connections;
+class Sender;
 
 // Ends peers' access to registrations of this process.
 class Revoker {
@@ -101,27 +102,15 @@ std::shared_ptr<QueuePair> make_one_sided_end(const ContextResources& resources,
                                               std::shared_ptr<CqPump>* no_completions,
                                               const LinkEnd& sender);
 
-class ConnectionHolder {
- public:
-  virtual ~ConnectionHolder() = default;
-  // Closes those of its connections that are unwanted, each as soon as it is idle.
-  virtual void close_unwanted() = 0;
-  // Some may have been broken off. Continues with their requests, even if nobody polls.
-  virtual void attend() = 0;
-  // What the device holds does not complete any more.
-  virtual void device_failed() = 0;
-};
-
 // The connections that the queues of a context send over. Thread-safe.
 class Connections {
  public:
   // Beyond `most`, those used longest ago give way.
   Connections(Service* service, uint32_t most) : service_(service), most_(most) {}
 
-  // On return from remove, no call of the holder is in flight. Call it without a lock that the
-  // holder takes.
-  void add_holder(ConnectionHolder* holder);
-  void remove_holder(ConnectionHolder* holder);
+  // On return from remove, no call of the sender is in flight. Call it without the sender's lock.
+  void add_sender(Sender* sender);
+  void remove_sender(Sender* sender);
 
   uint64_t next_number() { return number_.fetch_add(1, std::memory_order_relaxed); }
   // Advances with each new connection, and when a queue turns to another one: recording when one
@@ -148,7 +137,7 @@ class Connections {
   std::vector<uint64_t> lose(const RemoteQueue& target);
   // It broke with this status; false if a status is already known. Service thread.
   bool broke(uint64_t number, urma_cr_status_t status);
-  // Every holder checks its own connections. Service thread.
+  // Every sender checks its own connections. Service thread.
   void attend();
 
  private:
@@ -165,8 +154,8 @@ class Connections {
   std::map<uint64_t, std::weak_ptr<Connection>> connections_ URMA_GUARDED_BY(mutex_);
   std::map<uint64_t, std::weak_ptr<Connection>> datagrams_ URMA_GUARDED_BY(mutex_);  // mode UM
   bool attending_ = false;  // on the service thread: a round of attend() is due
-  Mutex holders_mutex_;
-  std::vector<ConnectionHolder*> holders_ URMA_GUARDED_BY(holders_mutex_);
+  Mutex senders_mutex_;
+  std::vector<Sender*> senders_ URMA_GUARDED_BY(senders_mutex_);
 };
 
 }  // namespace urma::verbs

@@ -114,11 +114,11 @@ Sender::Sender(const ContextResources& resources, const urma_jfs_cfg_t& cfg,
   if (device().iwarp()) proof_ = std::make_unique<ProofWord>(*resources.device, /*access=*/0);
   list_.pieces.resize(cfg.max_sge + 2 * RequestList::kRequests);
   if (jfc().channel() != nullptr) jfc().channel()->watch(pump_->channel());
-  resources_.connections->add_holder(this);
+  resources_.connections->add_sender(this);
 }
 
 Sender::~Sender() {
-  resources_.connections->remove_holder(this);
+  resources_.connections->remove_sender(this);
   end();
   pump_->forget_owner();
 }

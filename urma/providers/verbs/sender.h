@@ -42,7 +42,7 @@ struct RequestList {
   }
 };
 
-class Sender : public urma::Sender, private CompletionSource, private ConnectionHolder {
+class Sender : public urma::Sender, private CompletionSource {
  public:
   // Throws Error.
   Sender(const ContextResources& resources, const urma_jfs_cfg_t& cfg,
@@ -54,6 +54,12 @@ class Sender : public urma::Sender, private CompletionSource, private Connection
   urma_status_t advise(RemoteQueue* target) override;
   urma_status_t unadvise(RemoteQueue* target) override;
   void finish() override;
+  // Closes those of its connections that are unwanted, each as soon as it is idle.
+  void close_unwanted();
+  // Some may have been broken off. Continues with their requests, even if nobody polls.
+  void attend();
+  // What the device holds does not complete any more.
+  void device_failed();
 
   const ContextResources& resources() const { return resources_; }
   const DeviceInfo& device() const { return resources_.device->info(); }
@@ -126,10 +132,7 @@ class Sender : public urma::Sender, private CompletionSource, private Connection
   };
 
   void arm();
-  void close_unwanted() override;
   [[gnu::cold, gnu::noinline]] void close_idle() URMA_REQUIRES(lock());
-  void attend() override;
-  void device_failed() override;
   void lose_under_way() URMA_REQUIRES(lock());
 
   // The short way of posts and polls, in short_way.cc.
