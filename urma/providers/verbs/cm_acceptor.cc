@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/verbs/cm_acceptor.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/verbs/cm_connector.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/verbs/connection.h"
 
-#include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "jetty/listing.h"

@@ -2,7 +2,6 @@
 #ifndef URMA_PROVIDERS_VERBS_CONTEXT_EVENTS_H_
 #define URMA_PROVIDERS_VERBS_CONTEXT_EVENTS_H_
 
-#include <cstdint>
 #include <vector>
 
 #include "jetty/async_events.h"

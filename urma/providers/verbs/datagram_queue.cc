@@ -3,7 +3,6 @@
 
 #include <sched.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>

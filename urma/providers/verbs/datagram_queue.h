@@ -7,9 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <vector>
 
 #include "segment/lazy_array.h"
 #include "urma/providers/verbs/memory.h"

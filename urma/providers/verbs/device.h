@@ -5,7 +5,6 @@
 #define URMA_PROVIDERS_VERBS_DEVICE_H_
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>

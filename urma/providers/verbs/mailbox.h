@@ -11,8 +11,8 @@
 #include <optional>
 
 #include "segment/lazy_array.h"
-#include "urma/providers/verbs/connector.h"
 #include "urma/providers/verbs/memory.h"
+#include "urma/providers/verbs/messages.h"
 
 namespace urma::verbs {
 

@@ -2,7 +2,6 @@
 #include "urma/providers/verbs/messages.h"
 
 #include <cstring>
-#include <type_traits>
 
 namespace urma::verbs {
 namespace {

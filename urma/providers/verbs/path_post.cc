@@ -4,9 +4,7 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
-#include <cstring>
 
 #include "jetty/network.h"
 #include "urma/base/log.h"

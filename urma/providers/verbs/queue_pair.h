@@ -2,15 +2,14 @@
 #ifndef URMA_PROVIDERS_VERBS_QUEUE_PAIR_H_
 #define URMA_PROVIDERS_VERBS_QUEUE_PAIR_H_
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 
 #include "urma/base/mutex.h"
-#include "urma/providers/verbs/connector.h"
 #include "urma/providers/verbs/cq_pump.h"
 #include "urma/providers/verbs/device.h"
+#include "urma/providers/verbs/messages.h"
 
 namespace urma::verbs {
 
