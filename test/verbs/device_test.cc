@@ -12,7 +12,6 @@
 
 #include "test/verbs/device_fixture.h"
 #include "urma/providers/verbs/cq_pump.h"
-#include "urma/providers/verbs/device_attr.h"
 #include "urma/providers/verbs/queue_pair.h"
 
 namespace urma::verbs {

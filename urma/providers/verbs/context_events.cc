@@ -6,7 +6,6 @@
 #include "jetty/network.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
-#include "urma/providers/verbs/device_attr.h"
 #include "urma/providers/verbs/receiver.h"
 
 namespace urma::verbs {

@@ -12,6 +12,7 @@
 #include "urma/base/service.h"
 #include "urma/providers/verbs/api.h"
 #include "urma/providers/verbs/handles.h"
+#include "urma_ext.h"
 #include "urma_types.h"
 
 namespace urma::verbs {
@@ -57,6 +58,13 @@ std::vector<DeviceInfo> find_devices(const Api& api, std::string* why);
 // not answer.
 std::vector<PortAddress> read_addresses(const Api& api, ibv_context* context, uint8_t port,
                                         LinkLayer link_layer);
+
+// What urma_query_device says of it: from its limits, port_attr, link_layer, port, max_inline and
+// eids.
+urma_device_attr_t describe_device(const DeviceInfo& info);
+urma_port_state_t state_of(ibv_port_state state);
+// What urma_ext_query_device tells of it.
+urma_ext_device_t describe_further(const DeviceInfo& info);
 
 // Throws Error for what a device has refused with this errno number: with the status of the
 // contract, and a text that says what to do.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "urma/providers/verbs/device_attr.h"
-
+//
+// How a device is described.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -8,6 +8,7 @@
 
 #include "jetty/device_limits.h"
 #include "urma/providers/verbs/atomics.h"
+#include "urma/providers/verbs/device.h"
 
 namespace urma::verbs {
 namespace {

@@ -9,7 +9,6 @@
 
 #include "urma/base/error.h"
 #include "urma/providers/verbs/device.h"
-#include "urma/providers/verbs/device_attr.h"
 #include "urma/providers/verbs/handles.h"
 #include "urma/providers/verbs/memory.h"
 

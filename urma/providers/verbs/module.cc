@@ -18,7 +18,6 @@
 #include "urma/providers/verbs/context_events.h"
 #include "urma/providers/verbs/datagram_queue.h"
 #include "urma/providers/verbs/device.h"
-#include "urma/providers/verbs/device_attr.h"
 #include "urma/providers/verbs/gpu_memory.h"
 #include "urma/providers/verbs/inspector.h"
 #include "urma/providers/verbs/path.h"
