@@ -30,13 +30,6 @@ Randomness make_randomness(uint64_t seed) {
   return {{seed, ~seed}, {seed, seed}};
 }
 
-template <typename... Cases>
-struct Overload : Cases... {
-  using Cases::operator()...;
-};
-template <typename... Cases>
-Overload(Cases...) -> Overload<Cases...>;
-
 }  // namespace
 
 const char* loss_text(PeerLoss loss) {
@@ -292,30 +285,28 @@ void Control::serve(const NetAddress& from, const Header& header, const Request&
   wire_.socket->send(from, bytes);
 }
 
+// Otherwise traffic could be directed to a host that did not ask for it.
+bool Control::comes_from_source(const PeerRef& from, const ConnectRequest& request) const {
+  const auto source = address_of(request.source.eid, config_.link_layer, 0);
+  const bool has_end = request.target.trans_mode != URMA_TM_UM;
+  return same_host(source, from.address) && request.source.id <= kMaxChosenId &&
+         (!has_end || same_eid(request.end.gid, request.source.eid));
+}
+
 Reply Control::execute(const PeerRef& from, const Request& request) {
   try {
-    Reply reply = std::visit(
-        Overload{
-            [&](const ConnectRequest& connect) {
-              // Otherwise traffic could be directed to a host that did not ask for it.
-              const auto source = address_of(connect.source.eid, config_.link_layer, 0);
-              if (!same_host(source, from.address)) return Reply{Answer::kMalformed, {}};
-              if (connect.source.id > kMaxChosenId) return Reply{Answer::kMalformed, {}};
-              const bool has_end = connect.target.trans_mode != URMA_TM_UM;
-              if (has_end && !same_eid(connect.end.gid, connect.source.eid)) {
-                return Reply{Answer::kMalformed, {}};
-              }
-              return server_->on_connect(from, connect);
-            },
-            [&](const DisconnectRequest& body) { return server_->on_disconnect(from, body); },
-            [&](const SegmentRequest& body) { return server_->on_segment(from, body); },
-            [&](const FaultRequest& body) { return server_->on_fault(from, body); },
-            [&](const ProbeRequest& body) { return server_->on_probe(from, body); },
-            [](const auto&) {
-              return Reply{Answer::kMalformed, {}};
-            },
-        },
-        request);
+    Reply reply = {Answer::kMalformed, {}};
+    if (const auto* connect = std::get_if<ConnectRequest>(&request)) {
+      if (comes_from_source(from, *connect)) reply = server_->on_connect(from, *connect);
+    } else if (const auto* disconnect = std::get_if<DisconnectRequest>(&request)) {
+      reply = server_->on_disconnect(from, *disconnect);
+    } else if (const auto* segment = std::get_if<SegmentRequest>(&request)) {
+      reply = server_->on_segment(from, *segment);
+    } else if (const auto* fault = std::get_if<FaultRequest>(&request)) {
+      reply = server_->on_fault(from, *fault);
+    } else if (const auto* probe = std::get_if<ProbeRequest>(&request)) {
+      reply = server_->on_probe(from, *probe);
+    }
     if (reply.answer != Answer::kAccepted) reply.body = {};
     return reply;
   } catch (const std::exception& error) {

@@ -135,6 +135,7 @@ class Control final : private PortHost {
   void on_request(DatagramSocket* socket, const NetAddress& from, const Header& header,
                   const Request& request);
   void serve(const NetAddress& from, const Header& header, const Request& request);
+  bool comes_from_source(const PeerRef& from, const ConnectRequest& request) const;
   Reply execute(const PeerRef& from, const Request& request);
   // Of what goes back to who sent a request.
   Header answering(const Header& asked, const Ticket& ticket = Ticket()) const;
