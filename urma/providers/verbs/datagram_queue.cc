@@ -21,13 +21,6 @@ constexpr uint64_t kFlushNs = 100'000'000;
 // A peer that does not know it cannot send here. The upper half of all keys is the kernel's.
 uint32_t random_qkey() { return random_value<uint32_t>() & 0x7FFFFFFF; }
 
-QueuePairLimits receives_only(uint32_t depth, uint32_t max_pieces) {
-  QueuePairLimits limits;
-  limits.receives = depth;
-  limits.receive_sges = max_pieces;
-  return limits;
-}
-
 uint64_t address_of(const LazyMemory& memory) { return reinterpret_cast<uint64_t>(memory.data()); }
 
 }  // namespace
@@ -49,7 +42,8 @@ DatagramReceives::DatagramReceives(const ContextResources& resources,
       headers_(rest_at_ + most_),
       region_(*resources.device, address_of(headers_), headers_.bytes(), {}),
       pair_(*resources.device, IBV_QPT_UD, pump, nullptr,
-            receives_only(depth, max_pieces + kPieces), resources.origin, qkey_, [] {}) {
+            {.receives = depth, .receive_sges = max_pieces + kPieces}, resources.origin, qkey_,
+            [] {}) {
   pair_.open();
 }
 

@@ -23,10 +23,10 @@ struct QueuePairLimits {
 
 // How long a sender tries.
 struct Patience {
-  uint8_t timeout;        // 4.096 us << timeout, for each try
-  uint8_t rnr_retry;      // 7: indefinitely
-  uint8_t min_rnr_timer;  // requested by the receiving end
-  uint8_t service_level;
+  uint8_t timeout = 0;        // 4.096 us << timeout, for each try
+  uint8_t rnr_retry = 0;      // 7: indefinitely
+  uint8_t min_rnr_timer = 0;  // requested by the receiving end
+  uint8_t service_level = 0;
 };
 
 // A queue pair, in INIT. Thread-safe but for post().
