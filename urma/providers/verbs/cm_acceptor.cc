@@ -52,10 +52,7 @@ int CmAcceptor::End::accept(CmId* id, const CmTicket& ticket) {
       pair == nullptr) {
     return ENOENT;
   }
-  rdma_conn_param param = {};
-  param.responder_resources = reads_;
-  param.initiator_depth = reads_;
-  param.qp_num = pair->number();
+  rdma_conn_param param = connection_param(pair->number(), reads_);
   param.srq = 1;
   // Keeps its number from being reused.
   pair->hold();

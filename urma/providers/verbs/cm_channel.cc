@@ -90,6 +90,13 @@ uint8_t reads_at_a_time(const Device& device, const LinkEnd& other) {
   return static_cast<uint8_t>(std::clamp<int>(own, 0, other.rd_atomic));
 }
 
+rdma_conn_param connection_param(uint32_t qp_number, uint8_t reads) {
+  rdma_conn_param param = {};
+  param.responder_resources = param.initiator_depth = reads;
+  param.qp_num = qp_number;
+  return param;
+}
+
 NetAddress peer_address(const rdma_cm_id& id) {
   SocketAddress address = {};
   const sockaddr_storage& peer = id.route.addr.dst_storage;

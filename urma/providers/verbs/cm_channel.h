@@ -59,6 +59,7 @@ class CmChannel {
 void require_device(const Device& device, const rdma_cm_id& id);
 // How many READs may be in flight between this device and the other end.
 uint8_t reads_at_a_time(const Device& device, const LinkEnd& other);
+rdma_conn_param connection_param(uint32_t qp_number, uint8_t reads);
 // The other end of an id; the port is where it calls from.
 NetAddress peer_address(const rdma_cm_id& id);
 

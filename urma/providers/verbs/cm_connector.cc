@@ -14,17 +14,6 @@ namespace {
 
 constexpr uint64_t kNsPerMs = 1'000'000;
 
-rdma_conn_param connection_param(uint32_t qp_number, uint8_t reads,
-                                 std::span<const uint8_t> ticket) {
-  rdma_conn_param param = {};
-  param.private_data = ticket.data();
-  param.private_data_len = static_cast<uint8_t>(ticket.size());
-  param.responder_resources = reads;
-  param.initiator_depth = reads;
-  param.qp_num = qp_number;
-  return param;
-}
-
 const char* failure_text(rdma_cm_event_type type) {
   switch (type) {
     case RDMA_CM_EVENT_ADDR_ERROR:
@@ -188,7 +177,9 @@ void CmConnector::Link::call() {
     owner_->caller_.call(
         host_, request_.connection,
         [=, id = id_.get(), number = pair_->number(), api = &api(), service = &service()] {
-          rdma_conn_param param = connection_param(number, reads, ticket);
+          rdma_conn_param param = connection_param(number, reads);
+          param.private_data = ticket.data();
+          param.private_data_len = static_cast<uint8_t>(ticket.size());
           const int error = api->cm_connect(id, &param);
           service->post([report, error] { report(error); });
         });
