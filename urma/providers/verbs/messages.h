@@ -41,7 +41,7 @@ struct LinkEnd {
 };
 
 // The receiver's memory for data that do not fit into an immediate. Slots of 32 bytes. On iWARP: a
-// word to read, see ProofWord.
+// word to read, see DeviceWord.
 struct Mailbox {
   uint64_t address;
   uint32_t rkey;

@@ -307,7 +307,7 @@ bool Path::leave_one_sided() {
 bool Path::continue_emulation(SendEntry* entry) {
   Emulation& emulation = *emulation_;
   urma_cr_status_t status = URMA_CR_SUCCESS;
-  switch (emulation.loop->found(emulation.found)) {
+  switch (emulation.loop->found(emulation.found.word)) {
     case AtomicLoop::Next::kAgain:
       if (post_round(entry)) return true;
       status = URMA_CR_LOC_OPERATION_ERR;

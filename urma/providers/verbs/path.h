@@ -11,7 +11,7 @@
 #include <span>
 
 #include "urma/providers/verbs/atomics.h"
-#include "urma/providers/verbs/memory.h"
+#include "urma/providers/verbs/device_word.h"
 #include "urma/providers/verbs/offloaded_path.h"
 
 namespace urma::verbs {
@@ -76,13 +76,11 @@ class Path : public OffloadedPath {
     kSettling,  // the receiver is asked how much it has received
   };
 
-  // An atomic that takes several requests. The device writes to `found`.
+  // An atomic that takes several requests.
   struct Emulation {
-    explicit Emulation(const Device& device)
-        : region(device, reinterpret_cast<uint64_t>(&found), sizeof(found), {}) {}
+    explicit Emulation(const Device& device) : found(device, /*access=*/0) {}
 
-    alignas(8) uint64_t found = 0;
-    MemoryRegion region;
+    DeviceWord found;
     uint32_t rkey = 0;
     std::optional<AtomicLoop> loop;  // while one is under way
   };

@@ -325,8 +325,7 @@ Path::Step Path::add_emulated(SendEntry* entry, const KeyGrant& grant, urma_cr_s
 
 void Path::set_round(ibv_send_wr* request) {
   const AtomicLoop& loop = *emulation_->loop;
-  request->sg_list[0] = {reinterpret_cast<uint64_t>(&emulation_->found), sizeof(uint64_t),
-                         emulation_->region.lkey()};
+  request->sg_list[0] = emulation_->found.piece;
   request->num_sge = 1;
   request->wr.atomic.remote_addr = loop.word_addr();
   request->wr.atomic.compare_add = loop.compare();

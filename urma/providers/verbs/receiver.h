@@ -17,8 +17,8 @@
 #include "jetty/receiver.h"
 #include "urma/providers/verbs/connection.h"
 #include "urma/providers/verbs/datagram_queue.h"
+#include "urma/providers/verbs/device_word.h"
 #include "urma/providers/verbs/mailbox.h"
-#include "urma/providers/verbs/proof_word.h"
 #include "urma/providers/verbs/receive_table.h"
 
 namespace urma::verbs {
@@ -175,7 +175,7 @@ class Receiver final : public urma::Receiver, private QueueListener {
   ReceiveTable table_ URMA_GUARDED_BY(lock_);
   std::shared_ptr<ibv_srq> srq_ URMA_GUARDED_BY(lock_);
   std::unique_ptr<DatagramReceives> datagrams_ URMA_GUARDED_BY(lock_);
-  std::unique_ptr<ProofWord> proof_;  // iWARP
+  std::unique_ptr<DeviceWord> proof_;  // iWARP
   bool datagrams_broken_ URMA_GUARDED_BY(lock_) = false;
   bool armed_for_all_ URMA_GUARDED_BY(lock_) = false;  // not for solicited messages alone
   bool untold_ URMA_GUARDED_BY(lock_) = false;         // by some of incoming_

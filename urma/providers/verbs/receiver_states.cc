@@ -44,7 +44,7 @@ Receiver::Receiver(const ContextResources& resources, const urma_jfr_cfg_t& cfg,
   unknown_.jfc = jfc_;
   fill_common(&unknown_);
   if (resources_.device->info().iwarp()) {
-    proof_ = std::make_unique<ProofWord>(*resources_.device, URMA_ACCESS_READ);
+    proof_ = std::make_unique<DeviceWord>(*resources_.device, URMA_ACCESS_READ);
   }
   open_queue();
 }
@@ -147,9 +147,7 @@ std::unique_ptr<Incoming> Receiver::make_incoming(uint64_t nonce, const ConnectR
                                            // Its sender finds out, and closes it.
                                            [] {});
   if (!device.info().iwarp()) {
-    Patience patience = {};
-    patience.min_rnr_timer = cfg_.min_rnr_timer;
-    made->pair->receive_from(request.end, patience);
+    made->pair->receive_from(request.end, {.min_rnr_timer = cfg_.min_rnr_timer});
   }
   made->reply.end = made->pair->address();
   return made;

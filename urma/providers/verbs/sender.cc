@@ -110,7 +110,7 @@ Sender::Sender(const ContextResources& resources, const urma_jfs_cfg_t& cfg,
   } else {
     queue().collected_by(this);
   }
-  if (device().iwarp()) proof_ = std::make_unique<ProofWord>(*resources.device, /*access=*/0);
+  if (device().iwarp()) proof_ = std::make_unique<DeviceWord>(*resources.device, /*access=*/0);
   list_.pieces.resize(cfg.max_sge + 2 * RequestList::kRequests);
   if (jfc().channel() != nullptr) jfc().channel()->watch(pump_->channel());
   resources_.connections->add_sender(this);

@@ -13,8 +13,8 @@
 #include "jetty/implicit_imports.h"
 #include "jetty/sender.h"
 #include "urma/providers/verbs/connection.h"
+#include "urma/providers/verbs/device_word.h"
 #include "urma/providers/verbs/mailbox.h"
-#include "urma/providers/verbs/proof_word.h"
 #include "urma/providers/verbs/remote_region.h"
 
 namespace urma::verbs {
@@ -199,7 +199,7 @@ class Sender : public urma::Sender, private CompletionSource {
   ibv_send_wr* bad_ = nullptr;  // the request that was refused, if any
   ImplicitImports<RemoteRegion> implicit_imports_;
   std::unique_ptr<DatagramSends> datagrams_;  // UM
-  std::unique_ptr<ProofWord> proof_;          // iWARP
+  std::unique_ptr<DeviceWord> proof_;         // iWARP
 };
 
 }  // namespace urma::verbs
