@@ -116,7 +116,10 @@ void Control::stop_listening(uint16_t port) {
 }
 
 void Control::end_requests() {
-  while (!calls_.empty()) finish(calls_.begin()->first, {Answer::kUnreachable, {}}, {});
+  for (const auto& [id, call] : std::exchange(calls_, {})) {
+    wire_.service->cancel(call.timer);
+    call.on_reply({Answer::kUnreachable, {}}, {});
+  }
 }
 
 void Control::cancel(RequestId id) {

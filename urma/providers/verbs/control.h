@@ -76,7 +76,7 @@ class Control final : private PortHost {
   Control& operator=(const Control&) = delete;
   // Requests that wait for a reply end without one.
   ~Control() override;
-  // They get kUnreachable instead.
+  // They get kUnreachable instead. Nothing but ~Control follows.
   void end_requests();
 
   // Any thread. Token ids of this context are port() << 16 | index, for an index of 1..65535.
