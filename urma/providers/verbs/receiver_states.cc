@@ -65,15 +65,15 @@ void Receiver::open_queue() {
   init.attr.max_wr = cfg_.depth;
   init.attr.max_sge = std::max<uint32_t>(cfg_.max_sge, 1);
   const Api* const api = &resources_.device->api();
-  const auto made =
-      std::make_shared<SrqHandle>(api, api->create_srq(resources_.device->pd(), &init));
-  if (!*made) {
+  SrqHandle made(api, api->create_srq(resources_.device->pd(), &init));
+  if (!made) {
     fail_device(resources_.device->info(),
                 urma::format("making a shared receive queue of {} receives of {} pieces",
                              cfg_.depth, cfg_.max_sge),
                 errno);
   }
-  srq_ = {made, made->get()};
+  const auto owner = std::make_shared<SrqHandle>(std::move(made));
+  srq_ = {owner, owner->get()};
 }
 
 // Senders of datagrams are not told: they must reach the same queue pair when it reopens.
