@@ -15,6 +15,7 @@
 #include "jetty/async_events.h"
 #include "jetty/counters.h"
 #include "jetty/event_channel.h"
+#include "jetty/lease.h"
 #include "jetty/owner_lock.h"
 #include "jetty/process_barrier.h"
 #include "jetty/turns.h"
@@ -195,6 +196,11 @@ class CompletionQueue : public urma_jfc_t {
   bool look_ends();
   bool all_acked();
 
+  // See Attachment and JfcHold.
+  void attach(CompletionSource* source);
+  void detach(CompletionSource* source);
+  void hold() { attachments_.fetch_add(1, std::memory_order_relaxed); }
+  void let_go();
   // True while queues complete into it or hold it. Once false, they no longer use it.
   bool attached();
 
@@ -209,9 +215,7 @@ class CompletionQueue : public urma_jfc_t {
   void raise_at(EventChannel* channel, Bell* bell, uint32_t bell_index);
 
  private:
-  friend class Attachment;
   friend class EventChannel;
-  friend class JfcHold;
 
   struct Attached {
     CompletionSource* source;
@@ -223,9 +227,6 @@ class CompletionQueue : public urma_jfc_t {
     bool is_empty() const { return fill != nullptr && fill->load(std::memory_order_relaxed) == 0; }
   };
 
-  void attach(CompletionSource* source);
-  void detach(CompletionSource* source);
-  void let_go();
   void find_only_ones() URMA_REQUIRES(*poll_lock_);
   // The analysis does not know that poll_alone_() leaves the lock.
   [[gnu::always_inline]] int poll_held(int count, urma_cr_t* cr) noexcept
@@ -291,35 +292,11 @@ class CompletionQueue : public urma_jfc_t {
   std::atomic<uint32_t> moderate_period_{0};
 };
 
-// A source is polled with its JFC while it has at least one attachment.
-class Attachment {
- public:
-  Attachment(CompletionQueue* jfc, CompletionSource* source) : jfc_(jfc), source_(source) {
-    jfc_->attach(source_);
-  }
-  ~Attachment() { jfc_->detach(source_); }
-  Attachment(const Attachment&) = delete;
-  Attachment& operator=(const Attachment&) = delete;
-
- private:
-  CompletionQueue* jfc_;
-  CompletionSource* source_;
-};
-
+// A source is polled with its JFC while it has at least one of these.
+using Attachment = Lease<&CompletionQueue::attach, &CompletionQueue::detach>;
 // A JFC stays while it is held: what ends after its attachment may still look at it, and wake the
 // threads that sleep there.
-class JfcHold {
- public:
-  explicit JfcHold(CompletionQueue* jfc) : jfc_(jfc) {
-    jfc_->attachments_.fetch_add(1, std::memory_order_relaxed);
-  }
-  ~JfcHold() { jfc_->let_go(); }
-  JfcHold(const JfcHold&) = delete;
-  JfcHold& operator=(const JfcHold&) = delete;
-
- private:
-  CompletionQueue* jfc_;
-};
+using JfcHold = Lease<&CompletionQueue::hold, &CompletionQueue::let_go>;
 
 }  // namespace urma
 

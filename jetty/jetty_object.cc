@@ -43,7 +43,7 @@ void Jetty::unwatch_peers() {
 }
 
 Jetty::Body::Body(Jetty* jetty, const urma_jetty_cfg_t& cfg)
-    : share(cfg.shared.jfr),
+    : share(static_cast<Jfr*>(cfg.shared.jfr)),
       id(&jetty->context_->transport(), IdKind::kJetty, jetty->context_->own_eid(), cfg.id),
       held(static_cast<CompletionQueue*>(cfg.jfs_cfg.jfc)),
       sender(jetty->context_->transport().make_sender(
@@ -52,7 +52,7 @@ Jetty::Body::Body(Jetty* jetty, const urma_jetty_cfg_t& cfg)
       receive_jfc(receive_jfc_of(cfg)),
       send_completions(static_cast<CompletionQueue*>(cfg.jfs_cfg.jfc), sender->queue().collector()),
       receive_completions(receive_jfc, &static_cast<Jfr*>(cfg.shared.jfr)->receiver()),
-      records(receive_jfc, reinterpret_cast<uint64_t>(jetty)),
+      records(&receive_jfc->ring(), reinterpret_cast<uint64_t>(jetty)),
       described{{id.get(), true, reinterpret_cast<uint64_t>(jetty)},
                 jetty->context_->transport().eid(jetty->context_->own_eid()),
                 cfg.jfs_cfg.trans_mode,
@@ -63,7 +63,7 @@ Jetty::Body::Body(Jetty* jetty, const urma_jetty_cfg_t& cfg)
                 cfg.jfs_cfg.trans_mode == URMA_TM_RC ? &bond : nullptr,
                 cfg.jetty_grp != nullptr ? cfg.jetty_grp->jetty_grp_id.id : 0},
       known(std::in_place, &jetty->context_->transport(), IdKind::kJetty, described),
-      limit(described.receiver, &jetty->subject_),
+      limit(described.receiver, &jetty->subject_, 0),
       listed(&jetty->context_->transport().queues(),
              describe_jetty(*jetty->context_, id.get(), cfg),
              [this](urma_ext_queue_t* queue) { sender->report(queue); }) {}

@@ -95,20 +95,6 @@ IdLease::IdLease(Transport* transport, IdKind kind, uint32_t eid_index, uint32_t
 
 IdLease::~IdLease() { transport_->free_id(kind_, eid_index_, id_); }
 
-EndpointLease::EndpointLease(Transport* transport, IdKind kind, const Endpoint& endpoint)
-    : transport_(transport), kind_(kind), endpoint_(endpoint) {
-  transport_->add_endpoint(kind_, endpoint_);
-}
-
-EndpointLease::~EndpointLease() { transport_->remove_endpoint(kind_, endpoint_); }
-
-ReceiverLease::ReceiverLease(Transport* transport, Receiver* receiver)
-    : transport_(transport), receiver_(receiver) {
-  transport_->add_receiver(receiver_);
-}
-
-ReceiverLease::~ReceiverLease() { transport_->remove_receiver(receiver_); }
-
 // -------------------------------------------------------------------------------------------------
 // JFC
 // -------------------------------------------------------------------------------------------------
@@ -252,7 +238,7 @@ Jfr::Body::Body(Jfr* jfr, const urma_jfr_cfg_t& cfg)
           cfg, {id.get(), false, reinterpret_cast<uint64_t>(jfr)}, jfr->context_->eid,
           &jfr->subject_)),
       completions(queue_of(cfg.jfc), receiver.get()),
-      records(queue_of(cfg.jfc), reinterpret_cast<uint64_t>(jfr)),
+      records(&queue_of(cfg.jfc)->ring(), reinterpret_cast<uint64_t>(jfr)),
       known_receiver(&jfr->context_->transport(), receiver.get()),
       known(&jfr->context_->transport(), IdKind::kJfr,
             {{id.get(), false, reinterpret_cast<uint64_t>(jfr)},

@@ -11,6 +11,7 @@
 
 #include "jetty/async_events.h"
 #include "jetty/completion_queue.h"
+#include "jetty/lease.h"
 #include "jetty/listing.h"
 #include "jetty/receiver.h"
 #include "jetty/sender.h"
@@ -41,45 +42,12 @@ class IdLease {
   uint32_t id_;
 };
 
-// Makes a queue known to peers while it lives.
-class EndpointLease {
- public:
-  EndpointLease(Transport* transport, IdKind kind, const Endpoint& endpoint);
-  ~EndpointLease();
-  EndpointLease(const EndpointLease&) = delete;
-  EndpointLease& operator=(const EndpointLease&) = delete;
-
- private:
-  Transport* transport_;
-  const IdKind kind_;
-  const Endpoint endpoint_;
-};
-
-// Lets the transport move the receives of a receiver while it lives.
-class ReceiverLease {
- public:
-  ReceiverLease(Transport* transport, Receiver* receiver);
-  ~ReceiverLease();
-  ReceiverLease(const ReceiverLease&) = delete;
-  ReceiverLease& operator=(const ReceiverLease&) = delete;
-
- private:
-  Transport* transport_;
-  Receiver* receiver_;
-};
-
+// Makes a queue known to peers.
+using EndpointLease = Lease<&Transport::add_endpoint, &Transport::remove_endpoint>;
+// Lets the transport move the receives of a receiver.
+using ReceiverLease = Lease<&Transport::add_receiver, &Transport::remove_receiver>;
 // Drops the records of a queue when it goes: none is polled once the queue is deleted.
-class RecordsLease {
- public:
-  RecordsLease(CompletionQueue* jfc, uint64_t user_data) : jfc_(jfc), user_data_(user_data) {}
-  ~RecordsLease() { jfc_->ring().purge(user_data_); }
-  RecordsLease(const RecordsLease&) = delete;
-  RecordsLease& operator=(const RecordsLease&) = delete;
-
- private:
-  CompletionQueue* jfc_;
-  const uint64_t user_data_;
-};
+using RecordsLease = Lease<nullptr, &CompletionRing::purge>;
 
 // True once the program has acknowledged all asynchronous events of an object. Waits for that,
 // unless non_blocking: then false, with a log line, and nothing changed.
@@ -104,19 +72,6 @@ urma_ext_queue_t describe(const urma_context_t& ctx, urma_ext_queue_kind_t kind,
                           uint32_t depth, bool lock_free);
 urma_ext_queue_t describe_send(const urma_context_t& ctx, urma_ext_queue_kind_t kind, uint32_t id,
                                const urma_jfs_cfg_t& cfg);
-
-// Limit events of the receives that a jetty shares: none once it goes.
-class LimitLease {
- public:
-  LimitLease(Receiver* receiver, EventSubject* jetty) : receiver_(receiver), jetty_(jetty) {}
-  ~LimitLease() { receiver_->set_limit_of(jetty_, 0); }
-  LimitLease(const LimitLease&) = delete;
-  LimitLease& operator=(const LimitLease&) = delete;
-
- private:
-  Receiver* receiver_;
-  EventSubject* jetty_;
-};
 
 // Each of the four is made inactive, with its configuration in the public struct. Its Body holds
 // what exists only while it is active. All of activate() throw Error and change nothing then;
@@ -225,18 +180,6 @@ class Jfr : public urma_jfr_t {
   Receiver* live_ = nullptr;  // of body_
 };
 
-// A share of a JFR: the JFR outlives all holders of one.
-class JfrShare {
- public:
-  explicit JfrShare(urma_jfr_t* jfr) : jfr_(static_cast<Jfr*>(jfr)) { jfr_->share(); }
-  ~JfrShare() { jfr_->unshare(); }
-  JfrShare(const JfrShare&) = delete;
-  JfrShare& operator=(const JfrShare&) = delete;
-
- private:
-  Jfr* jfr_;
-};
-
 class Jetty : public urma_jetty_t {
  public:
   Jetty(Context* ctx, const urma_jetty_cfg_t& cfg);
@@ -284,7 +227,7 @@ class Jetty : public urma_jetty_t {
 
   struct Body {
     Body(Jetty* jetty, const urma_jetty_cfg_t& cfg);
-    JfrShare share;
+    Lease<&Jfr::share, &Jfr::unshare> share;
     IdLease id;
     JfcHold held;  // the hold on the JFC of its sends
     const std::unique_ptr<Sender> sender;
@@ -296,7 +239,8 @@ class Jetty : public urma_jetty_t {
     RecordsLease records;
     const Endpoint described;
     std::optional<EndpointLease> known;  // while READY or SUSPENDED
-    LimitLease limit;
+    // None of its limit events comes once it goes.
+    Lease<nullptr, &Receiver::set_limit_of> limit;
     QueueListing listed;
   };
 

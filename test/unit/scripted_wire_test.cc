@@ -293,7 +293,7 @@ TEST_F(ScriptedWireTest, TicksGoOnAfterOneWithoutMemory) {
 TEST_F(ScriptedWireTest, APollKeepsTheRecordsOfOneSourceIfAnotherFails) {
   auto* const queue = static_cast<CompletionQueue*>(jfc);
   OneRecord before(/*fails=*/false), failing(/*fails=*/true), after(/*fails=*/false);
-  const Attachment attachments[] = {{queue, &before}, {queue, &failing}, {queue, &after}};
+  const Attachment first(queue, &before), second(queue, &failing), third(queue, &after);
   EXPECT_EQ(poll(), 2);
 }
 
