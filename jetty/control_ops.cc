@@ -304,8 +304,8 @@ urma_status_t get_dmac(const urma_context_t* ctx, const urma_net_addr_t* address
 }
 
 // NULL if the queue is not active.
-Sender* sender_of(urma_jfs_t* jfs) { return static_cast<Jfs*>(jfs)->sending_half(); }
-Sender* sender_of(urma_jetty_t* jetty) { return static_cast<Jetty*>(jetty)->sending_half(); }
+Sender* sender_of(urma_jfs_t* jfs) { return static_cast<Jfs*>(jfs)->sender(); }
+Sender* sender_of(urma_jetty_t* jetty) { return static_cast<Jetty*>(jetty)->sender(); }
 
 // A hint: the connection to the owner is made now, and the first request need not wait for it.
 template <typename Queue>

@@ -51,14 +51,14 @@ Jetty::Body::Body(Jetty* jetty, const urma_jetty_cfg_t& cfg)
           full_id(jetty->context_->transport(), *jetty->context_, id.get()))),
       receive_jfc(receive_jfc_of(cfg)),
       send_completions(static_cast<CompletionQueue*>(cfg.jfs_cfg.jfc), sender->queue().collector()),
-      receive_completions(receive_jfc, &static_cast<Jfr*>(cfg.shared.jfr)->receiver()),
+      receive_completions(receive_jfc, static_cast<Jfr*>(cfg.shared.jfr)->receiver()),
       records(&receive_jfc->ring(), reinterpret_cast<uint64_t>(jetty)),
       described{{id.get(), true, reinterpret_cast<uint64_t>(jetty)},
                 jetty->context_->transport().eid(jetty->context_->own_eid()),
                 cfg.jfs_cfg.trans_mode,
                 cfg.shared.jfr->jfr_cfg.flag.bs.token_policy,
                 cfg.shared.jfr->jfr_cfg.token_value,
-                &static_cast<Jfr*>(cfg.shared.jfr)->receiver(),
+                static_cast<Jfr*>(cfg.shared.jfr)->receiver(),
                 receive_jfc,
                 cfg.jfs_cfg.trans_mode == URMA_TM_RC ? &bond : nullptr,
                 cfg.jetty_grp != nullptr ? cfg.jetty_grp->jetty_grp_id.id : 0},
@@ -72,7 +72,7 @@ urma_status_t Jetty::activate() {
   urma_jetty_cfg_t cfg = jetty_cfg;
   cfg.jfs_cfg = context_->effective(jetty_cfg.jfs_cfg);
   require_open("jetty", "jfs_cfg.jfc", cfg.jfs_cfg.jfc);
-  if (!static_cast<Jfr*>(cfg.shared.jfr)->active()) {
+  if (static_cast<Jfr*>(cfg.shared.jfr)->receiver() == nullptr) {
     fail(URMA_EINVAL, "jetty: shared.jfr is not active; activate it first");
   }
   require_open("jetty", "the JFC of its receives", receive_jfc_of(cfg));
@@ -107,17 +107,15 @@ urma_status_t Jetty::deactivate() {
 }
 
 urma_status_t Jetty::modify(urma_jetty_attr_t* attr) {
-  if (!check_active("modify_jetty", active()) ||
-      !check_mask("modify_jetty", attr->mask, JETTY_STATE, JETTY_STATE)) {
-    return URMA_EINVAL;
-  }
+  if (live_ == nullptr) return refuse_inactive("modify_jetty");
+  if (!check_mask("modify_jetty", attr->mask, JETTY_STATE, JETTY_STATE)) return URMA_EINVAL;
   const MutexLock lock(mutex_);
   if (!check_change("modify_jetty", live_->state(), attr->state) || !check_limit(*attr)) {
     return URMA_EINVAL;
   }
   set_state(attr->state);
   if ((attr->mask & JETTY_RX_THRESHOLD) != 0) {
-    receiver().set_limit_of(&subject_, attr->rx_threshold);
+    receiver()->set_limit_of(&subject_, attr->rx_threshold);
   }
   if (attr->state == URMA_JETTY_STATE_READY && bound_ != nullptr) watch_peer();
   return URMA_SUCCESS;
@@ -134,7 +132,7 @@ bool Jetty::check_limit(const urma_jetty_attr_t& attr) {
     return false;
   }
   // Zero asks for nothing, which every receiver can do.
-  if (attr.rx_threshold == 0 || receiver().limits_jetties()) return true;
+  if (attr.rx_threshold == 0 || receiver()->limits_jetties()) return true;
   URMA_LOG_LIMITED(ERR,
                    "modify_jetty: {} does not support rx_threshold of a jetty; use that of its JFR "
                    "(urma_modify_jfr)",
@@ -160,17 +158,19 @@ void Jetty::set_state(urma_jetty_state_t state) {
 urma_status_t Jetty::query(urma_jetty_cfg_t* cfg, urma_jetty_attr_t* attr) {
   *cfg = jetty_cfg;
   *attr = {};
-  if (!active()) return URMA_SUCCESS;
-  attr->rx_threshold = receiver().limit_of(&subject_);
+  if (live_ == nullptr) return URMA_SUCCESS;
+  attr->rx_threshold = receiver()->limit_of(&subject_);
   attr->state = live_->state();
   return URMA_SUCCESS;
 }
 
-int Jetty::flush(int count, urma_cr_t* cr) { return active() ? sender().hand_back(count, cr) : 0; }
+int Jetty::flush(int count, urma_cr_t* cr) {
+  return live_ != nullptr ? live_->hand_back(count, cr) : 0;
+}
 
 urma_status_t Jetty::bind(RemoteQueue* target, const std::shared_ptr<Results>& results,
                           bool* anew) {
-  if (!active()) {
+  if (live_ == nullptr) {
     URMA_LOG_LIMITED(ERR, "bind_jetty: the jetty is not active; call urma_active_jetty first");
     return URMA_EINVAL;
   }
@@ -197,12 +197,12 @@ urma_status_t Jetty::bind(RemoteQueue* target, const std::shared_ptr<Results>& r
   target->tp.tpn = target->channel.number();
   ever_bound_ = true;
   try {
-    sender().bind(target);
-    receiver().set_bond(&body_->bond, target->id);
+    live_->bind(target);
+    receiver()->set_bond(&body_->bond, target->id);
     watch_peer();
   } catch (...) {
-    guarded(URMA_LOG_SITE, [this] { receiver().set_bond(&body_->bond, std::nullopt); });
-    guarded(URMA_LOG_SITE, [this] { sender().unbind(); });
+    guarded(URMA_LOG_SITE, [this] { receiver()->set_bond(&body_->bond, std::nullopt); });
+    guarded(URMA_LOG_SITE, [this] { live_->unbind(); });
     forget_peer();
     throw;
   }
@@ -220,7 +220,7 @@ void Jetty::forget_peer() noexcept {
 void Jetty::connect_ahead() noexcept {
   guarded(URMA_LOG_SITE, [this] {
     const MutexLock lock(mutex_);
-    if (bound_ != nullptr) sender().connect_ahead(bound_);
+    if (bound_ != nullptr) live_->connect_ahead(bound_);
   });
 }
 
@@ -249,8 +249,8 @@ urma_status_t Jetty::disconnect() {
       URMA_LOG_LIMITED(ERR, "unbind_jetty: jetty {:#x} is not bound", jetty_id.id);
       return URMA_EINVAL;
     }
-    receiver().set_bond(&body_->bond, std::nullopt);
-    sender().unbind();
+    receiver()->set_bond(&body_->bond, std::nullopt);
+    live_->unbind();
     target = bound_->serial;
     forget_peer();
   }
@@ -271,7 +271,7 @@ void Jetty::peer_gone(uint64_t target) {
 
 void Jetty::break_down() {
   const MutexLock lock(mutex_);
-  if (!active() || is_stopped(live_->state())) return;
+  if (live_ == nullptr || is_stopped(live_->state())) return;
   URMA_LOG(WARNING, "jetty {:#x} has failed and is in ERROR now", jetty_id.id);
   set_state(URMA_JETTY_STATE_ERROR);
   subject_.raise(URMA_EVENT_JETTY_ERR);

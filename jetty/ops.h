@@ -42,12 +42,10 @@ urma_status_t post(Handle* handle, Wr* wr, Wr** bad_wr) noexcept {
 // make.
 template <typename OwnSender, typename OwnReceiver>
 void add_post_ops(urma_ops_t* ops) {
-  ops->post_jfs_wr = post<OwnSender, &Jfs::sending_half, Jfs, urma_jfs_t, urma_jfs_wr_t>;
-  ops->post_jfr_wr = post<OwnReceiver, &Jfr::receiving_half, Jfr, urma_jfr_t, urma_jfr_wr_t>;
-  ops->post_jetty_send_wr =
-      post<OwnSender, &Jetty::sending_half, Jetty, urma_jetty_t, urma_jfs_wr_t>;
-  ops->post_jetty_recv_wr =
-      post<OwnReceiver, &Jetty::receiving_half, Jetty, urma_jetty_t, urma_jfr_wr_t>;
+  ops->post_jfs_wr = post<OwnSender, &Jfs::sender, Jfs, urma_jfs_t, urma_jfs_wr_t>;
+  ops->post_jfr_wr = post<OwnReceiver, &Jfr::receiver, Jfr, urma_jfr_t, urma_jfr_wr_t>;
+  ops->post_jetty_send_wr = post<OwnSender, &Jetty::sender, Jetty, urma_jetty_t, urma_jfs_wr_t>;
+  ops->post_jetty_recv_wr = post<OwnReceiver, &Jetty::receiver, Jetty, urma_jetty_t, urma_jfr_wr_t>;
 }
 
 }  // namespace urma

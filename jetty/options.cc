@@ -134,17 +134,17 @@ urma_status_t Jfc::get_option(uint64_t option, void* value, uint32_t length) {
 
 urma_status_t Jfs::get_option(uint64_t option, void* value, uint32_t length) {
   const Buffer buffer(option, value, length);
-  Sender* live = active() ? &sender() : nullptr;
   if (option == URMA_JFS_FULL_CTX) {
-    return buffer.put(send_context(jfs_id.id, jfs_cfg, live), kSendContextBytes);
+    return buffer.put(send_context(jfs_id.id, jfs_cfg, live_), kSendContextBytes);
   }
-  if (const auto put = put_live(buffer, option, jfs_id.id, live)) return *put;
+  if (const auto put = put_live(buffer, option, jfs_id.id, live_)) return *put;
   return buffer.put_member({JFS_OPT_TABLE, JFS_OPT_MAP_COUNT}, &jfs_cfg, &urma_jfs_opt);
 }
 
 urma_status_t Jfr::set_option(uint64_t option, void* value, uint32_t length) {
   uint32_t receives = 0;
-  if (!active() || option != URMA_JFR_DEPTH || length != sizeof receives) return URMA_SUCCESS;
+  if (live_ == nullptr || option != URMA_JFR_DEPTH || length != sizeof receives)
+    return URMA_SUCCESS;
   std::memcpy(&receives, value, sizeof receives);
   return live_->make_room(receives) ? URMA_SUCCESS : URMA_FAIL;
 }
@@ -153,27 +153,26 @@ urma_status_t Jfr::get_option(uint64_t option, void* value, uint32_t length) {
   const Buffer buffer(option, value, length);
   if (option == URMA_JFR_FULL_CTX) {
     FullContext context = {jfr_id.id, jfr_cfg.depth, URMA_JFR_STATE_RESET, 0, 0, 0};
-    if (active()) {
-      context.state = receiver().state();
-      context.producer = receiver().posted();
-      context.consumer = receiver().consumed();
+    if (live_ != nullptr) {
+      context.state = live_->state();
+      context.producer = live_->posted();
+      context.consumer = live_->consumed();
     }
     return buffer.put(context, kJfrContextBytes);
   }
-  if (active() && option == URMA_JFR_ID) return buffer.put(jfr_id.id);
-  if (active() && option == URMA_JFR_PI) return buffer.put(index_of(receiver().posted()));
-  if (active() && option == URMA_JFR_CI) return buffer.put(index_of(receiver().consumed()));
+  if (live_ != nullptr && option == URMA_JFR_ID) return buffer.put(jfr_id.id);
+  if (live_ != nullptr && option == URMA_JFR_PI) return buffer.put(index_of(live_->posted()));
+  if (live_ != nullptr && option == URMA_JFR_CI) return buffer.put(index_of(live_->consumed()));
   return buffer.put_member({JFR_OPT_TABLE, JFR_OPT_MAP_COUNT}, &jfr_cfg, &urma_jfr_opt);
 }
 
 urma_status_t Jetty::get_option(uint64_t option, void* value, uint32_t length) {
   const Buffer buffer(option, value, length);
-  Sender* live = active() ? &sender() : nullptr;
   if (option == URMA_JETTY_FULL_CTX) {
-    return buffer.put(send_context(jetty_id.id, jetty_cfg.jfs_cfg, live), kSendContextBytes);
+    return buffer.put(send_context(jetty_id.id, jetty_cfg.jfs_cfg, live_), kSendContextBytes);
   }
-  if (option == URMA_JETTY_ID && live != nullptr) return buffer.put(jetty_id.id);
-  if (const auto put = put_live(buffer, option, jetty_id.id, live)) return *put;
+  if (option == URMA_JETTY_ID && live_ != nullptr) return buffer.put(jetty_id.id);
+  if (const auto put = put_live(buffer, option, jetty_id.id, live_)) return *put;
   return buffer.put_member({JETTY_OPT_TABLE, JETTY_OPT_MAP_COUNT}, &jetty_cfg, &urma_jetty_opt,
                            &jetty_cfg.jfs_cfg);
 }

@@ -65,11 +65,6 @@ urma_status_t refuse_inactive(const char* call) {
   return URMA_EINVAL;
 }
 
-bool check_active(const char* call, bool active) {
-  if (!active) refuse_inactive(call);
-  return active;
-}
-
 bool check_mask(const char* call, uint32_t mask, uint32_t known, uint32_t needed) {
   if ((mask & known) != 0 && (mask & needed) == needed) return true;
   URMA_LOG_LIMITED(ERR, "{}: mask {:#x} is not valid; set bits of {:#x}", call, mask,
@@ -195,10 +190,8 @@ urma_status_t Jfs::deactivate() {
 }
 
 urma_status_t Jfs::modify(urma_jfs_attr_t* attr) {
-  if (!check_active("modify_jfs", active()) ||
-      !check_mask("modify_jfs", attr->mask, JFS_STATE, JFS_STATE)) {
-    return URMA_EINVAL;
-  }
+  if (live_ == nullptr) return refuse_inactive("modify_jfs");
+  if (!check_mask("modify_jfs", attr->mask, JFS_STATE, JFS_STATE)) return URMA_EINVAL;
   const MutexLock lock(mutex_);
   if (!check_change("modify_jfs", live_->state(), attr->state)) return URMA_EINVAL;
   live_->set_state(attr->state);
@@ -207,19 +200,21 @@ urma_status_t Jfs::modify(urma_jfs_attr_t* attr) {
 
 urma_status_t Jfs::query(urma_jfs_cfg_t* cfg, urma_jfs_attr_t* attr) {
   *cfg = jfs_cfg;
-  *attr = {0, active() ? live_->state() : URMA_JETTY_STATE_RESET};
+  *attr = {0, live_ != nullptr ? live_->state() : URMA_JETTY_STATE_RESET};
   return URMA_SUCCESS;
 }
 
 void Jfs::break_down() {
   const MutexLock lock(mutex_);
-  if (!active() || is_stopped(live_->state())) return;
+  if (live_ == nullptr || is_stopped(live_->state())) return;
   URMA_LOG(WARNING, "jfs {:#x} has failed and is in ERROR now", jfs_id.id);
   live_->set_state(URMA_JETTY_STATE_ERROR);
   subject_.raise(URMA_EVENT_JFS_ERR);
 }
 
-int Jfs::flush(int count, urma_cr_t* cr) { return active() ? sender().hand_back(count, cr) : 0; }
+int Jfs::flush(int count, urma_cr_t* cr) {
+  return live_ != nullptr ? live_->hand_back(count, cr) : 0;
+}
 
 // -------------------------------------------------------------------------------------------------
 // JFR
@@ -281,9 +276,8 @@ urma_status_t Jfr::deactivate() {
 
 urma_status_t Jfr::modify(urma_jfr_attr_t* attr) {
   constexpr uint32_t kAll = JFR_STATE | JFR_RX_THRESHOLD;
-  if (!check_active("modify_jfr", active()) || !check_mask("modify_jfr", attr->mask, kAll, 0)) {
-    return URMA_EINVAL;
-  }
+  if (live_ == nullptr) return refuse_inactive("modify_jfr");
+  if (!check_mask("modify_jfr", attr->mask, kAll, 0)) return URMA_EINVAL;
   const bool limit = (attr->mask & JFR_RX_THRESHOLD) != 0;
   if (limit && attr->rx_threshold > jfr_cfg.depth) {
     URMA_LOG_LIMITED(ERR, "modify_jfr: rx_threshold {} exceeds the depth, {}; lower it",
@@ -303,7 +297,7 @@ urma_status_t Jfr::modify(urma_jfr_attr_t* attr) {
 }
 
 void Jfr::break_down() {
-  if (!active() || live_->state() != URMA_JFR_STATE_READY) return;
+  if (live_ == nullptr || live_->state() != URMA_JFR_STATE_READY) return;
   URMA_LOG(WARNING, "jfr {:#x} has failed and is in ERROR now", jfr_id.id);
   live_->set_state(URMA_JFR_STATE_ERROR);
   subject_.raise(URMA_EVENT_JFR_ERR);
@@ -312,7 +306,7 @@ void Jfr::break_down() {
 urma_status_t Jfr::query(urma_jfr_cfg_t* cfg, urma_jfr_attr_t* attr) {
   *cfg = jfr_cfg;
   *attr = {};
-  if (!active()) return URMA_SUCCESS;
+  if (live_ == nullptr) return URMA_SUCCESS;
   attr->rx_threshold = live_->limit();
   attr->state = live_->state();
   return URMA_SUCCESS;

@@ -57,8 +57,6 @@ bool may_end(EventSubject* subject, const char* what, uint32_t id, bool non_bloc
 void require_open(const char* what, const char* name, urma_jfc_t* jfc);
 // The result of a call on a queue that is not active, with a log line.
 urma_status_t refuse_inactive(const char* call);
-// False, with that line, if a queue is not active.
-bool check_active(const char* call, bool active);
 
 // Whether urma_modify_* may be asked for this mask; false with a log line. The mask must have
 // `needed`.
@@ -109,11 +107,8 @@ class Jfs : public urma_jfs_t {
   urma_status_t get_option(uint64_t option, void* value, uint32_t length);
   int flush(int count, urma_cr_t* cr);
 
-  bool active() const { return live_ != nullptr; }
-  // Call only while it is active.
-  Sender& sender() { return *live_; }
   // NULL if it is not active.
-  Sender* sending_half() const { return live_; }
+  Sender* sender() const { return live_; }
   // Its requests can no longer be executed: to ERROR, with an event.
   void break_down();
 
@@ -146,11 +141,8 @@ class Jfr : public urma_jfr_t {
   urma_status_t set_option(uint64_t option, void* value, uint32_t length);
   urma_status_t get_option(uint64_t option, void* value, uint32_t length);
 
-  bool active() const { return live_ != nullptr; }
-  // Call only while it is active.
-  Receiver& receiver() { return *live_; }
   // NULL if it is not active.
-  Receiver* receiving_half() const { return live_; }
+  Receiver* receiver() const { return live_; }
   // As that of a JFS.
   void break_down();
   // A JFR outlives the jetties that share it: each holds a share.
@@ -194,13 +186,9 @@ class Jetty : public urma_jetty_t {
   urma_status_t get_option(uint64_t option, void* value, uint32_t length);
   int flush(int count, urma_cr_t* cr);
 
-  bool active() const { return live_ != nullptr; }
-  // Call only while it is active.
-  Sender& sender() { return *live_; }
-  // NULL if it is not active.
-  Sender* sending_half() const { return live_; }
-  Receiver& receiver() { return *body_->described.receiver; }
-  Receiver* receiving_half() const { return active() ? body_->described.receiver : nullptr; }
+  // Both NULL if it is not active.
+  Sender* sender() const { return live_; }
+  Receiver* receiver() const { return live_ != nullptr ? body_->described.receiver : nullptr; }
 
   // RC. URMA_EINVAL if another jetty is bound to the target, URMA_EEXIST if this one has
   // another peer. Nothing is asked of the peer: what it sends before waits, see Receiver::set_bond.

@@ -300,7 +300,7 @@ TEST_F(TransportTest, APollBringsRecordsInTheOrderOfTheirMessages) {
   pair.send(0);
   ASSERT_TRUE(pair.wait_for(1, 1));
   auto* jfc = static_cast<CompletionQueue*>(pair.receive_jfc);
-  urma::Receiver& receiver = static_cast<Jfr*>(pair.jfr)->receiver();
+  urma::Receiver& receiver = *static_cast<Jfr*>(pair.jfr)->receiver();
   for (uint64_t i = 1; i < 3; ++i) pair.post_receive(i);
   pair.send(1);
   EXPECT_TRUE(eventually([&] { return receiver.serve() || !jfc->ring().empty(); }));
