@@ -36,12 +36,6 @@ Jetty::Jetty(Context* ctx, const urma_jetty_cfg_t& cfg)
   jetty_cfg = cfg;
 }
 
-Jetty::~Jetty() { unwatch_peers(); }
-
-void Jetty::unwatch_peers() {
-  if (ever_bound_) context_->transport().unwatch_peer(&watcher_);
-}
-
 Jetty::Body::Body(Jetty* jetty, const urma_jetty_cfg_t& cfg)
     : share(static_cast<Jfr*>(cfg.shared.jfr)),
       id(&jetty->context_->transport(), IdKind::kJetty, jetty->context_->own_eid(), cfg.id),
@@ -98,7 +92,7 @@ urma_status_t Jetty::deactivate() {
   }
   const bool non_blocking = jetty_cfg.flag.bs.non_blocking != 0;
   if (!may_end(&subject_, "jetty", jetty_id.id, non_blocking)) return URMA_EAGAIN;
-  unwatch_peers();
+  if (ever_bound_) context_->transport().unwatch_peer(&watcher_);
   live_ = nullptr;
   body_->sender->finish();
   body_.reset();

@@ -78,9 +78,6 @@ urma_ext_queue_t describe_send(const urma_context_t& ctx, urma_ext_queue_kind_t 
 class Jfc : public CompletionQueue {
  public:
   Jfc(Context* ctx, const urma_jfc_cfg_t& cfg);
-  ~Jfc() { shut(); }
-  Jfc(const Jfc&) = delete;
-  Jfc& operator=(const Jfc&) = delete;
 
   urma_status_t activate();
   urma_status_t deactivate();
@@ -175,9 +172,6 @@ class Jfr : public urma_jfr_t {
 class Jetty : public urma_jetty_t {
  public:
   Jetty(Context* ctx, const urma_jetty_cfg_t& cfg);
-  ~Jetty();
-  Jetty(const Jetty&) = delete;
-  Jetty& operator=(const Jetty&) = delete;
 
   urma_status_t activate();
   urma_status_t deactivate();
@@ -236,7 +230,6 @@ class Jetty : public urma_jetty_t {
   bool check_limit(const urma_jetty_attr_t& attr);
   void forget_peer() noexcept URMA_REQUIRES(mutex_);
   void watch_peer() URMA_REQUIRES(mutex_);
-  void unwatch_peers();
   // The process of the bound peer is gone: to ERROR, with an event. Service thread.
   void peer_gone(uint64_t target);
 
