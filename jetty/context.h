@@ -48,6 +48,8 @@ class Context : public urma_context_t {
   // Index of its EID in transport().eids(). The public eid_index is the program's: an aggregated
   // device has one EID, which may be any of these.
   uint32_t own_eid() const { return own_eid_; }
+  // An id of this context, as peers name it.
+  urma_jetty_id_t full_id(uint32_t id) const { return {transport_->eid(own_eid_), uasid, id}; }
   AsyncEvents& events() { return events_; }
   ChannelTable& channels() { return *channels_; }
   // The number of a channel, used by an import from now on.

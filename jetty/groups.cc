@@ -16,11 +16,11 @@ class JettyGroup : public urma_jetty_grp_t {
   JettyGroup(Context* context, const urma_jetty_grp_cfg_t& asked)
       : urma_jetty_grp_t{},
         groups_(context->transport().groups()),
-        id_(&context->transport(), IdKind::kGroup, context->own_eid(), asked.id) {
+        id_(context, IdKind::kGroup, asked.id) {
     urma_ctx = context;
     cfg = asked;
     cfg.id = id_.get();
-    jetty_grp_id = {context->eid, context->uasid, id_.get()};
+    jetty_grp_id = context->full_id(id_.get());
     handle = id_.get();
     groups_.add(*this);
   }

@@ -22,7 +22,7 @@ CompletionQueue* receive_jfc_of(const urma_jetty_cfg_t& cfg) {
 
 urma_ext_queue_t describe_jetty(const urma_context_t& ctx, uint32_t id,
                                 const urma_jetty_cfg_t& cfg) {
-  urma_ext_queue_t queue = describe_send(ctx, URMA_EXT_QUEUE_JETTY, id, cfg.jfs_cfg);
+  urma_ext_queue_t queue = describe(ctx, URMA_EXT_QUEUE_JETTY, id, cfg.jfs_cfg);
   queue.jfr_id = cfg.shared.jfr->jfr_id.id;
   queue.recv_jfc_id = receive_jfc_of(cfg)->jfc_id.id;
   return queue;
@@ -36,19 +36,19 @@ Jetty::Jetty(Context* ctx, const urma_jetty_cfg_t& cfg)
   jetty_cfg = cfg;
 }
 
-Jetty::Body::Body(Jetty* jetty, const urma_jetty_cfg_t& cfg)
+Jetty::Body::Body(Context* context, Jetty* jetty, const urma_jetty_cfg_t& cfg)
     : share(static_cast<Jfr*>(cfg.shared.jfr)),
-      id(&jetty->context_->transport(), IdKind::kJetty, jetty->context_->own_eid(), cfg.id),
+      id(context, IdKind::kJetty, cfg.id),
       held(static_cast<CompletionQueue*>(cfg.jfs_cfg.jfc)),
-      sender(jetty->context_->transport().make_sender(
-          cfg.jfs_cfg, {id.get(), true, reinterpret_cast<uint64_t>(jetty)},
-          full_id(jetty->context_->transport(), *jetty->context_, id.get()))),
+      sender(context->transport().make_sender(cfg.jfs_cfg,
+                                              {id.get(), true, reinterpret_cast<uint64_t>(jetty)},
+                                              context->full_id(id.get()))),
       receive_jfc(receive_jfc_of(cfg)),
       send_completions(static_cast<CompletionQueue*>(cfg.jfs_cfg.jfc), sender->queue().collector()),
       receive_completions(receive_jfc, static_cast<Jfr*>(cfg.shared.jfr)->receiver()),
       records(&receive_jfc->ring(), reinterpret_cast<uint64_t>(jetty)),
       described{{id.get(), true, reinterpret_cast<uint64_t>(jetty)},
-                jetty->context_->transport().eid(jetty->context_->own_eid()),
+                context->full_id(id.get()).eid,
                 cfg.jfs_cfg.trans_mode,
                 cfg.shared.jfr->jfr_cfg.flag.bs.token_policy,
                 cfg.shared.jfr->jfr_cfg.token_value,
@@ -56,10 +56,9 @@ Jetty::Body::Body(Jetty* jetty, const urma_jetty_cfg_t& cfg)
                 receive_jfc,
                 cfg.jfs_cfg.trans_mode == URMA_TM_RC ? &bond : nullptr,
                 cfg.jetty_grp != nullptr ? cfg.jetty_grp->jetty_grp_id.id : 0},
-      known(std::in_place, &jetty->context_->transport(), IdKind::kJetty, described),
+      known(std::in_place, &context->transport(), IdKind::kJetty, described),
       limit(described.receiver, &jetty->subject_, 0),
-      listed(&jetty->context_->transport().queues(),
-             describe_jetty(*jetty->context_, id.get(), cfg),
+      listed(&context->transport().queues(), describe_jetty(*context, id.get(), cfg),
              [this](urma_ext_queue_t* queue) { sender->report(queue); }) {}
 
 urma_status_t Jetty::activate() {
@@ -73,7 +72,7 @@ urma_status_t Jetty::activate() {
   if (cfg.jetty_grp != nullptr && cfg.jetty_grp->urma_ctx != context_) {
     fail(URMA_EINVAL, "jetty: jetty_grp is of another context; use one of this context");
   }
-  body_.emplace(this, cfg);
+  body_.emplace(context_, this, cfg);
   live_ = body_->sender.get();
   subject_.begin();
   jetty_cfg = cfg;

@@ -6,47 +6,13 @@
 #include "urma/base/bits.h"
 #include "urma/base/error.h"
 #include "urma/base/log.h"
-#include "urma/base/text.h"
 
 namespace urma {
 namespace {
 
 CompletionQueue* queue_of(urma_jfc_t* jfc) { return static_cast<CompletionQueue*>(jfc); }
 
-urma_ext_queue_t describe_receive(const urma_context_t& ctx, uint32_t id,
-                                  const urma_jfr_cfg_t& cfg) {
-  urma_ext_queue_t queue =
-      describe(ctx, URMA_EXT_QUEUE_JFR, id, cfg.depth, cfg.flag.bs.lock_free != 0);
-  queue.trans_mode = cfg.trans_mode;
-  queue.jfc_id = cfg.jfc->jfc_id.id;
-  return queue;
-}
-
 }  // namespace
-
-urma_jetty_id_t full_id(const Transport& transport, const Context& ctx, uint32_t id) {
-  return {transport.eid(ctx.own_eid()), ctx.uasid, id};
-}
-
-urma_ext_queue_t describe(const urma_context_t& ctx, urma_ext_queue_kind_t kind, uint32_t id,
-                          uint32_t depth, bool lock_free) {
-  urma_ext_queue_t queue = {};
-  copy_text(queue.device, ctx.dev->name);
-  queue.eid = ctx.eid;
-  queue.kind = kind;
-  queue.id = id;
-  queue.depth = depth;
-  queue.lock_free = lock_free ? 1 : 0;
-  return queue;
-}
-
-urma_ext_queue_t describe_send(const urma_context_t& ctx, urma_ext_queue_kind_t kind, uint32_t id,
-                               const urma_jfs_cfg_t& cfg) {
-  urma_ext_queue_t queue = describe(ctx, kind, id, cfg.depth, cfg.flag.bs.lock_free != 0);
-  queue.trans_mode = cfg.trans_mode;
-  queue.jfc_id = cfg.jfc->jfc_id.id;
-  return queue;
-}
 
 bool may_end(EventSubject* subject, const char* what, uint32_t id, bool non_blocking) {
   if (subject->end(non_blocking)) return true;
@@ -79,16 +45,15 @@ bool check_change(const char* call, urma_jetty_state_t from, const urma_jetty_st
   return false;
 }
 
-IdLease::IdLease(Transport* transport, IdKind kind, uint32_t eid_index, uint32_t chosen)
-    : transport_(transport), kind_(kind), eid_index_(eid_index), id_(chosen) {
+IdLease::IdLease(Context* context, IdKind kind, uint32_t chosen) : context_(context), kind_(kind) {
   if (chosen > kMaxChosenId) {
     fail(URMA_EINVAL, "id {} cannot be chosen; choose one of 1 to {}, or 0 for any", chosen,
          kMaxChosenId);
   }
-  id_ = transport_->take_id(kind, eid_index, chosen);
+  id_ = context_->transport().take_id(kind, context_->own_eid(), chosen);
 }
 
-IdLease::~IdLease() { transport_->free_id(kind_, eid_index_, id_); }
+IdLease::~IdLease() { context_->transport().free_id(kind_, context_->own_eid(), id_); }
 
 // -------------------------------------------------------------------------------------------------
 // JFC
@@ -100,17 +65,16 @@ Jfc::Jfc(Context* ctx, const urma_jfc_cfg_t& cfg)
 urma_status_t Jfc::activate() {
   Transport& transport = context_->transport();
   const bool chosen = (urma_jfc_opt.jfc_opt_mask.value & URMA_JFC_ID_MASK) != 0;
-  id_.emplace(&transport, IdKind::kJfc, context_->own_eid(), chosen ? urma_jfc_opt.urma_jfc_id : 0);
+  id_.emplace(context_, IdKind::kJfc, chosen ? urma_jfc_opt.urma_jfc_id : 0);
   try {
     open();
-    jfc_id = full_id(transport, *context_, id_->get());
+    jfc_id = context_->full_id(id_->get());
     if (jfc_cfg.jfce != nullptr) {
-      if (chosen) bell_id_.emplace(&transport, IdKind::kJfc, context_->own_eid(), 0);
+      if (chosen) bell_id_.emplace(context_, IdKind::kJfc, 0);
       const uint32_t bell = chosen ? bell_id_->get() : id_->get();
       raise_at(static_cast<EventChannel*>(jfc_cfg.jfce), &transport.segments().bell(bell), bell);
     }
-    urma_ext_queue_t described = describe(*context_, URMA_EXT_QUEUE_JFC, id_->get(), jfc_cfg.depth,
-                                          jfc_cfg.flag.bs.lock_free != 0);
+    urma_ext_queue_t described = describe(*context_, URMA_EXT_QUEUE_JFC, id_->get(), jfc_cfg);
     described.state = 1;
     listed_.emplace(&transport.queues(), described,
                     [this](urma_ext_queue_t* queue) { report(queue); });
@@ -152,18 +116,16 @@ Jfs::Jfs(Context* ctx, const urma_jfs_cfg_t& cfg)
   jfs_cfg = cfg;
 }
 
-Jfs::Body::Body(Jfs* jfs, const urma_jfs_cfg_t& cfg)
-    : id(&jfs->context_->transport(), IdKind::kJfs, jfs->context_->own_eid(),
+Jfs::Body::Body(Context* context, Jfs* jfs, const urma_jfs_cfg_t& cfg)
+    : id(context, IdKind::kJfs,
          (jfs->urma_jfs_opt.jfs_opt_mask.value & URMA_JFS_ID_MASK) != 0
              ? jfs->urma_jfs_opt.urma_jfs_id
              : 0),
       held(queue_of(cfg.jfc)),
-      sender(jfs->context_->transport().make_sender(
-          cfg, {id.get(), false, reinterpret_cast<uint64_t>(jfs)},
-          full_id(jfs->context_->transport(), *jfs->context_, id.get()))),
+      sender(context->transport().make_sender(
+          cfg, {id.get(), false, reinterpret_cast<uint64_t>(jfs)}, context->full_id(id.get()))),
       completions(queue_of(cfg.jfc), sender->queue().collector()),
-      listed(&jfs->context_->transport().queues(),
-             describe_send(*jfs->context_, URMA_EXT_QUEUE_JFS, id.get(), cfg),
+      listed(&context->transport().queues(), describe(*context, URMA_EXT_QUEUE_JFS, id.get(), cfg),
              [this](urma_ext_queue_t* queue) { sender->report(queue); }) {}
 
 urma_status_t Jfs::activate() {
@@ -172,7 +134,7 @@ urma_status_t Jfs::activate() {
   if (cfg.trans_mode == URMA_TM_RC) {
     fail(URMA_EINVAL, "a JFS alone cannot be bound; create a jetty for URMA_TM_RC (2)");
   }
-  body_.emplace(this, cfg);
+  body_.emplace(context_, this, cfg);
   live_ = body_->sender.get();
   subject_.begin();
   jfs_cfg = cfg;
@@ -226,38 +188,37 @@ Jfr::Jfr(Context* ctx, const urma_jfr_cfg_t& cfg)
   jfr_cfg = cfg;
 }
 
-Jfr::Body::Body(Jfr* jfr, const urma_jfr_cfg_t& cfg)
-    : id(&jfr->context_->transport(), IdKind::kJfr, jfr->context_->own_eid(), cfg.id),
+Jfr::Body::Body(Context* context, Jfr* jfr, const urma_jfr_cfg_t& cfg)
+    : id(context, IdKind::kJfr, cfg.id),
       held(queue_of(cfg.jfc)),
-      receiver(jfr->context_->transport().make_receiver(
-          cfg, {id.get(), false, reinterpret_cast<uint64_t>(jfr)}, jfr->context_->eid,
-          &jfr->subject_)),
+      receiver(context->transport().make_receiver(
+          cfg, {id.get(), false, reinterpret_cast<uint64_t>(jfr)}, context->eid, &jfr->subject_)),
       completions(queue_of(cfg.jfc), receiver.get()),
       records(&queue_of(cfg.jfc)->ring(), reinterpret_cast<uint64_t>(jfr)),
-      known_receiver(&jfr->context_->transport(), receiver.get()),
-      known(&jfr->context_->transport(), IdKind::kJfr,
+      known_receiver(&context->transport(), receiver.get()),
+      known(&context->transport(), IdKind::kJfr,
             {{id.get(), false, reinterpret_cast<uint64_t>(jfr)},
-             jfr->context_->transport().eid(jfr->context_->own_eid()),
+             context->full_id(id.get()).eid,
              cfg.trans_mode,
              cfg.flag.bs.token_policy,
              cfg.token_value,
              receiver.get(),
              queue_of(cfg.jfc),
              nullptr}),
-      listed(&jfr->context_->transport().queues(), describe_receive(*jfr->context_, id.get(), cfg),
+      listed(&context->transport().queues(), describe(*context, URMA_EXT_QUEUE_JFR, id.get(), cfg),
              [this](urma_ext_queue_t* queue) { receiver->report(queue); }) {}
 
 urma_status_t Jfr::activate() {
   urma_jfr_cfg_t cfg = context_->effective(jfr_cfg);
   require_open("jfr", "jfr_cfg.jfc", cfg.jfc);
   if ((urma_jfr_opt.jfr_opt_mask.value & URMA_JFR_ID_MASK) != 0) cfg.id = urma_jfr_opt.urma_jfr_id;
-  body_.emplace(this, cfg);
+  body_.emplace(context_, this, cfg);
   live_ = body_->receiver.get();
   subject_.begin();
   asked_id_ = jfr_cfg.id;
   jfr_cfg = cfg;
   jfr_cfg.id = body_->id.get();
-  jfr_id = full_id(context_->transport(), *context_, jfr_cfg.id);
+  jfr_id = context_->full_id(jfr_cfg.id);
   return URMA_SUCCESS;
 }
 

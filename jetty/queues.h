@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "jetty/async_events.h"
@@ -18,6 +19,7 @@
 #include "jetty/transport.h"
 #include "urma/base/mutex.h"
 #include "urma/base/runtime.h"
+#include "urma/base/text.h"
 
 namespace urma {
 
@@ -29,16 +31,15 @@ class IdLease {
  public:
   // Throws Error(URMA_EEXIST) if the chosen id is taken, Error(URMA_EINVAL) if it cannot be
   // chosen.
-  IdLease(Transport* transport, IdKind kind, uint32_t eid_index, uint32_t chosen);
+  IdLease(Context* context, IdKind kind, uint32_t chosen);
   ~IdLease();
   IdLease(const IdLease&) = delete;
   IdLease& operator=(const IdLease&) = delete;
   uint32_t get() const { return id_; }
 
  private:
-  Transport* transport_;
+  Context* context_;
   const IdKind kind_;
-  const uint32_t eid_index_;
   uint32_t id_;
 };
 
@@ -63,13 +64,23 @@ urma_status_t refuse_inactive(const char* call);
 bool check_mask(const char* call, uint32_t mask, uint32_t known, uint32_t needed);
 bool check_change(const char* call, urma_jetty_state_t from, const urma_jetty_state_t& to);
 
-urma_jetty_id_t full_id(const Transport& transport, const Context& ctx, uint32_t id);
-
 // The parts of a queue's description for tools that never change.
+template <typename Config>
 urma_ext_queue_t describe(const urma_context_t& ctx, urma_ext_queue_kind_t kind, uint32_t id,
-                          uint32_t depth, bool lock_free);
-urma_ext_queue_t describe_send(const urma_context_t& ctx, urma_ext_queue_kind_t kind, uint32_t id,
-                               const urma_jfs_cfg_t& cfg);
+                          const Config& cfg) {
+  urma_ext_queue_t queue = {};
+  copy_text(queue.device, ctx.dev->name);
+  queue.eid = ctx.eid;
+  queue.kind = kind;
+  queue.id = id;
+  queue.depth = cfg.depth;
+  queue.lock_free = cfg.flag.bs.lock_free;
+  if constexpr (!std::is_same_v<Config, urma_jfc_cfg_t>) {
+    queue.trans_mode = cfg.trans_mode;
+    queue.jfc_id = cfg.jfc->jfc_id.id;
+  }
+  return queue;
+}
 
 // Each of the four is made inactive, with its configuration in the public struct. Its Body holds
 // what exists only while it is active. All of activate() throw Error and change nothing then;
@@ -111,7 +122,7 @@ class Jfs : public urma_jfs_t {
 
  private:
   struct Body {
-    Body(Jfs* jfs, const urma_jfs_cfg_t& cfg);
+    Body(Context* context, Jfs* jfs, const urma_jfs_cfg_t& cfg);
     IdLease id;
     JfcHold held;
     const std::unique_ptr<Sender> sender;
@@ -149,7 +160,7 @@ class Jfr : public urma_jfr_t {
 
  private:
   struct Body {
-    Body(Jfr* jfr, const urma_jfr_cfg_t& cfg);
+    Body(Context* context, Jfr* jfr, const urma_jfr_cfg_t& cfg);
     IdLease id;
     JfcHold held;
     const std::unique_ptr<Receiver> receiver;
@@ -208,7 +219,7 @@ class Jetty : public urma_jetty_t {
   };
 
   struct Body {
-    Body(Jetty* jetty, const urma_jetty_cfg_t& cfg);
+    Body(Context* context, Jetty* jetty, const urma_jetty_cfg_t& cfg);
     Lease<&Jfr::share, &Jfr::unshare> share;
     IdLease id;
     JfcHold held;  // the hold on the JFC of its sends
