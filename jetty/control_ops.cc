@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "jetty/control_ops.h"
-
 #include <algorithm>
 #include <bit>
 #include <memory>
@@ -12,6 +10,7 @@
 #include "jetty/groups.h"
 #include "jetty/network.h"
 #include "jetty/notifier.h"
+#include "jetty/ops.h"
 #include "jetty/queues.h"
 #include "jetty/remote.h"
 #include "urma/base/error.h"
@@ -233,18 +232,11 @@ urma_status_t bind_jetty_async(urma_notifier_t* notifier, urma_jetty_t* jetty,
   });
 }
 
-urma_status_t unbind_jetty_async(urma_jetty_t* jetty) noexcept {
-  return guarded(URMA_LOG_SITE, [&] { return static_cast<Jetty*>(jetty)->unbind(); });
-}
-
 int wait_notify(urma_notifier_t* notifier, uint32_t count, urma_notify_t* notify,
                 int timeout_ms) noexcept {
   const auto wait = [&] { return results_of(notifier).wait(count, notify, timeout_ms); };
   return std::max(guarded_count(URMA_LOG_SITE, wait), -1);
 }
-
-// wait_notify has done it already.
-void ack_notify(uint32_t /*count*/, urma_notify_t* /*notify*/) noexcept {}
 
 // -------------------------------------------------------------------------------------------------
 // Groups, addresses, advice
@@ -303,17 +295,12 @@ urma_status_t get_dmac(const urma_context_t* ctx, const urma_net_addr_t* address
   });
 }
 
-// NULL if the queue is not active.
-Sender* sender_of(urma_jfs_t* jfs) { return static_cast<Jfs*>(jfs)->sender(); }
-Sender* sender_of(urma_jetty_t* jetty) { return static_cast<Jetty*>(jetty)->sender(); }
-
 // A hint: the connection to the owner is made now, and the first request need not wait for it.
-template <typename Queue>
-urma_status_t advise(Queue* queue, urma_target_jetty_t* target) noexcept {
+template <typename Object, typename Handle>
+urma_status_t advise(Handle* queue, urma_target_jetty_t* target) noexcept {
   return guarded(URMA_LOG_SITE, [&] {
-    Sender* sender = sender_of(queue);
-    if (sender == nullptr) return refuse_inactive("advise");
-    return sender->advise(&queue_of(target));
+    Sender* sender = static_cast<Object*>(queue)->sender();
+    return sender == nullptr ? refuse_inactive("advise") : sender->advise(&queue_of(target));
   });
 }
 
@@ -321,7 +308,7 @@ urma_status_t advise(Queue* queue, urma_target_jetty_t* target) noexcept {
 urma_status_t advise_jfr_async(urma_jfs_t* jfs, urma_target_jetty_t* target,
                                urma_advise_async_cb_func done, void* arg) noexcept {
   return guarded(URMA_LOG_SITE, [&] {
-    const urma_status_t status = advise(jfs, target);
+    const urma_status_t status = advise<Jfs>(jfs, target);
     if (status != URMA_SUCCESS) return status;
     const RemoteQueue& remote = queue_of(target);
     const ProbeTarget asked = {remote.id.eid, remote.id.id, static_cast<uint32_t>(remote.type),
@@ -339,12 +326,11 @@ urma_status_t advise_jfr_async(urma_jfs_t* jfs, urma_target_jetty_t* target,
   });
 }
 
-template <typename Queue>
-urma_status_t unadvise(Queue* queue, urma_target_jetty_t* target) noexcept {
+template <typename Object, typename Handle>
+urma_status_t unadvise(Handle* queue, urma_target_jetty_t* target) noexcept {
   return guarded(URMA_LOG_SITE, [&] {
-    Sender* sender = sender_of(queue);
-    if (sender == nullptr) return refuse_inactive("unadvise");
-    return sender->unadvise(&queue_of(target));
+    Sender* sender = static_cast<Object*>(queue)->sender();
+    return sender == nullptr ? refuse_inactive("unadvise") : sender->unadvise(&queue_of(target));
   });
 }
 
@@ -364,20 +350,21 @@ void add_control_ops(urma_ops_t* ops) {
   ops->import_jetty_async = import_jetty_async;
   ops->unimport_jetty_async = ops->unimport_jetty;
   ops->bind_jetty_async = bind_jetty_async;
-  ops->unbind_jetty_async = unbind_jetty_async;
+  ops->unbind_jetty_async = ops->unbind_jetty;
   ops->wait_notify = wait_notify;
-  ops->ack_notify = ack_notify;
+  // wait_notify has done it already.
+  ops->ack_notify = [](uint32_t /*count*/, urma_notify_t* /*notify*/) {};
   ops->create_jetty_grp = create_jetty_grp;
   ops->delete_jetty_grp = delete_jetty_grp;
   ops->get_eid_by_ip = get_eid_by_ip;
   ops->get_ip_by_eid = get_ip_by_eid;
   ops->get_smac = get_smac;
   ops->get_dmac = get_dmac;
-  ops->advise_jfr = advise<urma_jfs_t>;
+  ops->advise_jfr = advise<Jfs>;
   ops->advise_jfr_async = advise_jfr_async;
-  ops->unadvise_jfr = unadvise<urma_jfs_t>;
-  ops->advise_jetty = advise<urma_jetty_t>;
-  ops->unadvise_jetty = unadvise<urma_jetty_t>;
+  ops->unadvise_jfr = unadvise<Jfs>;
+  ops->advise_jetty = advise<Jetty>;
+  ops->unadvise_jetty = unadvise<Jetty>;
 }
 
 }  // namespace urma

@@ -4,10 +4,8 @@
 #include <algorithm>
 
 #include "jetty/context.h"
-#include "jetty/control_ops.h"
 #include "jetty/event_channel.h"
 #include "jetty/notifier.h"
-#include "jetty/queue_ops.h"
 #include "jetty/queues.h"
 #include "jetty/remote.h"
 #include "urma/base/glue.h"
@@ -66,10 +64,6 @@ urma_status_t bind_jetty(urma_jetty_t* jetty, urma_target_jetty_t* target) noexc
   });
 }
 
-urma_status_t unbind_jetty(urma_jetty_t* jetty) noexcept {
-  return guarded(URMA_LOG_SITE, [&] { return static_cast<Jetty*>(jetty)->unbind(); });
-}
-
 urma_status_t unimport_seg(urma_target_seg_t* target) noexcept {
   auto* ctx = static_cast<Context*>(target->urma_ctx);
   const bool same_address = target->seg.attr.bs.dsva == URMA_DSVA_ENABLE;
@@ -119,7 +113,7 @@ urma_ops_t make_ops(const char* name) {
   ops.import_jetty = kOnContext<&Context::import_jetty>;
   ops.unimport_jetty = unimport_queue;
   ops.bind_jetty = bind_jetty;
-  ops.unbind_jetty = unbind_jetty;
+  ops.unbind_jetty = &Slot<&Jetty::unbind, urma_jetty_t>::call;
   ops.alloc_token_id = kOnContext<&Context::alloc_token_id>;
   ops.alloc_token_id_ex = kOnContext<&Context::alloc_token_id_ex>;
   ops.free_token_id = free_token_id;

@@ -13,6 +13,10 @@ namespace urma {
 // The table for urma_context_t::ops under the provider's name, without posting: posts take the
 // shortest way to the provider's own class, see add_post_ops().
 urma_ops_t make_ops(const char* name);
+// Parts of it: what JFC, JFS, JFR and jetty do apart from the way of a request; and channels,
+// notifiers, groups, addresses and advice.
+void add_queue_ops(urma_ops_t* ops);
+void add_control_ops(urma_ops_t* ops);
 
 inline uint32_t id_of(const urma_jfs_t& jfs) { return jfs.jfs_id.id; }
 inline uint32_t id_of(const urma_jfr_t& jfr) { return jfr.jfr_id.id; }

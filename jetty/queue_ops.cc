@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "jetty/queue_ops.h"
-
 #include <memory>
 
 #include "jetty/context.h"
+#include "jetty/ops.h"
 #include "jetty/queues.h"
 #include "urma/base/glue.h"
 #include "urma/base/log.h"
