@@ -102,8 +102,6 @@ void CompletionQueue::overflowed() {
   subject_.raise(URMA_EVENT_JFC_ERR);
 }
 
-int CompletionQueue::poll(int count, urma_cr_t* cr) noexcept { return poll_device(count, cr); }
-
 int CompletionQueue::wake_one(int got) {
   poll_lock_->wake_one();
   return got;

@@ -115,9 +115,7 @@ class CompletionQueue : public urma_jfc_t {
   bool is_open() const { return ring_.has_value(); }
 
   // -1 if it is not open.
-  int poll(int count, urma_cr_t* cr) noexcept;
-  // The same in place, for providers whose operation it is.
-  [[gnu::always_inline]] int poll_device(int count, urma_cr_t* cr) noexcept {
+  [[gnu::always_inline]] int poll(int count, urma_cr_t* cr) noexcept {
     if (!is_open()) [[unlikely]]
       return -1;
     if (!poll_lock_->enter_at_once()) [[unlikely]]

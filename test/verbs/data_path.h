@@ -103,8 +103,8 @@ class TestJfc : public CompletionQueue {
   TestJfc(urma_context_t* ctx, const urma_jfc_cfg_t& cfg, ProgressDomain* domain,
           AsyncEvents* events, EventChannel* channel);
   ~TestJfc();
-  // Like a provider with a device polls it.
-  [[gnu::noinline]] int poll(int count, urma_cr_t* cr) { return poll_device(count, cr); }
+  // Apart, as behind the slot of a poll.
+  [[gnu::noinline]] int poll(int count, urma_cr_t* cr) { return CompletionQueue::poll(count, cr); }
 
  private:
   Bell bell_of_its_own_ = {};

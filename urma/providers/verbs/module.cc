@@ -95,9 +95,6 @@ urma_ops_t make_context_ops(bool faulty) {
   ops.register_seg = register_seg;
   ops.unregister_seg = unregister_seg;
   add_post_ops<Sender, Path, Receiver, DatagramPath>(faulty, &ops);
-  ops.poll_jfc = [](urma_jfc_t* jfc, int count, urma_cr_t* cr) {
-    return static_cast<CompletionQueue*>(jfc)->poll_device(count, cr);
-  };
   return ops;
 }
 
