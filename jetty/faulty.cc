@@ -4,18 +4,11 @@
 #include <utility>
 
 #include "urma/base/clock.h"
-#include "urma/base/guard.h"
-#include "urma/base/log.h"
 
 namespace urma {
 namespace {
 
 constexpr uint64_t kNsPerMs = 1'000'000;
-
-template <typename Object>
-void break_down(Object* object) noexcept {
-  guarded(URMA_LOG_SITE, [object] { object->break_down(); });
-}
 
 }  // namespace
 
@@ -58,10 +51,6 @@ Misfortune::Verdict Misfortune::of(const SendEntry& entry, CompletionQueue* jfc,
 }
 
 namespace internal {
-
-void fail_now(Jfs* jfs) noexcept { break_down(jfs); }
-void fail_now(Jfr* jfr) noexcept { break_down(jfr); }
-void fail_now(Jetty* jetty) noexcept { break_down(jetty); }
 
 void judge_receives(Jfr* jfr, const urma_jfr_wr_t* first, const urma_jfr_wr_t* end) noexcept {
   Faults* faults = static_cast<Context*>(jfr->urma_ctx)->faults();

@@ -16,6 +16,7 @@
 #include "jetty/ops.h"
 #include "jetty/queues.h"
 #include "jetty/request_path.h"
+#include "urma/base/guard.h"
 #include "urma_provider.h"
 
 namespace urma {
@@ -141,9 +142,10 @@ std::unique_ptr<Sender> make_own_sender(Faults* faults, const Args&... args) {
 
 namespace internal {
 
-void fail_now(Jfs* jfs) noexcept;
-void fail_now(Jfr* jfr) noexcept;
-void fail_now(Jetty* jetty) noexcept;
+template <typename Object>
+void fail_now(Object* object) noexcept {
+  guarded(URMA_LOG_SITE, [object] { object->break_down(); });
+}
 // One of the receives just posted makes the JFR fail. The caller uses the JFR, so it stays.
 void judge_receives(Jfr* jfr, const urma_jfr_wr_t* first, const urma_jfr_wr_t* end) noexcept;
 inline Jfr* receives_of(Jfr* jfr) { return jfr; }
