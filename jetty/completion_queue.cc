@@ -14,14 +14,6 @@ namespace {
 // two peers which each poll only their send JFC both complete, seldom enough to cost nothing.
 constexpr uint64_t kIdlePollsPerSweep = 32;
 
-// After a poll, with no lock held.
-inline void go_further(ProgressDomain* domain, bool unfinished, bool sweeps) {
-  if (unfinished) [[unlikely]]
-    domain->take_over();
-  if (sweeps) [[unlikely]]
-    domain->progress_receives();
-}
-
 }  // namespace
 
 bool CompletionRing::push(const urma_cr_t& record, bool solicited) {
@@ -143,7 +135,10 @@ int CompletionQueue::finish_poll(int got, const urma_cr_t* cr) noexcept {
   if (sweeps) [[unlikely]]
     note_idle_polls();
   poll_lock_->leave();
-  go_further(domain_, unfinished, sweeps);
+  if (unfinished) [[unlikely]]
+    domain_->take_over();
+  if (sweeps) [[unlikely]]
+    domain_->progress_receives();
   return got;
 }
 

@@ -664,7 +664,7 @@ inline bool ReceiveEngine<Derived, Way, Base>::make_record(Way* way, const Messa
   }
   urma_cr_t left;
   this->fill_record(*way, message, entry, local, &left);
-  if (poll->leave(way->jfc, left, is_solicited(message, local))) [[likely]]
+  if (way->jfc->ring().push(left, is_solicited(message, local))) [[likely]]
     return true;
   // There was room when the message began; another receiver of the JFC has taken it.
   way->jfc->overflowed();

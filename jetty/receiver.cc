@@ -49,7 +49,7 @@ bool Receiver::flush_posted(Poll* poll) {
     record.user_data = identity_.user_data;
     if (urma_cr_t* place = poll->place(jfc_); place != nullptr) {
       *place = record;
-    } else if (!poll->leave(jfc_, record, /*solicited=*/true)) {
+    } else if (!jfc_->ring().push(record, /*solicited=*/true)) {
       break;
     }
     drop_oldest();

@@ -43,10 +43,6 @@ struct Poll {
   urma_cr_t* place(CompletionQueue* target) {
     return target == jfc && got < room && target->ring().empty() ? &cr[got++] : nullptr;
   }
-  // Leaves a record without such a place in the ring. False if the ring is full.
-  bool leave(CompletionQueue* target, const urma_cr_t& record, bool solicited) const {
-    return target->ring().push(record, solicited);
-  }
 };
 
 // A JFR or jetty that peers may send to.

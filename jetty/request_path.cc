@@ -8,13 +8,6 @@
 #include "urma/base/log.h"
 
 namespace urma {
-namespace {
-
-void log_exception(uint32_t queue, const std::exception& error) {
-  URMA_LOG_LIMITED(ERR, "a request of queue {:#x} fails: {}", queue, error.what());
-}
-
-}  // namespace
 
 bool suffices(const SegmentGrant& grant, const RemoteAccess& access) {
   return grant.allows(access.rights) && grant.covers(access.addr, access.bytes);
@@ -73,7 +66,9 @@ RequestPath::Step RequestPath::execute_guarded(SendEntry* entry, uint64_t* budge
     if (step != Step::kWait && *status == URMA_CR_SUCCESS) executed(*entry);
     return step;
   } catch (const std::exception& error) {
-    guarded(URMA_LOG_SITE, [&] { log_exception(sender_->id().id, error); });
+    guarded(URMA_LOG_SITE, [&] {
+      URMA_LOG_LIMITED(ERR, "a request of queue {:#x} fails: {}", sender_->id().id, error.what());
+    });
     *status = URMA_CR_LOC_OPERATION_ERR;
     return Step::kDone;
   }

@@ -72,7 +72,8 @@ SendEntry* SendQueue::reserve() {
 void SendQueue::commit(SendEntry* entry) {
   entry->state = SendState::kPending;
   entry->next = kNoEntry;
-  begin(entry->path);
+  if (entry->path->outstanding++ == 0) make_busy(entry->path);
+  ++entry->path->entries;
   grow(1);
   if (size_.load(std::memory_order_relaxed) > overflow_above_) count_towards_overflow();
 }

@@ -343,11 +343,6 @@ class SendQueue : public CompletionSource {
     tail_ = behind(tail_, by);
     size_.store(size_.load(std::memory_order_relaxed) + by, std::memory_order_relaxed);
   }
-  // One more request of a path is in flight.
-  [[gnu::always_inline]] void begin(SendPath* path) {
-    if (path->outstanding++ == 0) make_busy(path);
-    ++path->entries;
-  }
   [[gnu::always_inline]] void make_busy(SendPath* path) {
     SendPath* const before = busy();
     path->earlier = before;

@@ -415,7 +415,7 @@ void Sender::set_state(urma_jetty_state_t state) {
     return;
   }
   if (state == URMA_JETTY_STATE_RESET) {
-    drop_paths();
+    for (const auto& path : paths_) path->drop();
     queue_.reset();
   } else {
     flush_paths();
@@ -449,10 +449,6 @@ uint64_t Sender::retired() {
 
 void Sender::flush_paths() {
   for (const auto& path : paths_) path->flush();
-}
-
-void Sender::drop_paths() {
-  for (const auto& path : paths_) path->drop();
 }
 
 // A suspended queue keeps the request for later, any other queue gives it back.

@@ -33,7 +33,8 @@ class TargetPath : public SendPath {
   virtual bool has_short_way() const { return true; }
   // Whether messages go by shared memory; else by a network.
   virtual bool is_near() const { return false; }
-  void enqueue(SendEntry* entry) { enqueue_at(queue_->index_of(entry)); }
+  // Enqueues after all others.
+  void enqueue(SendEntry* entry) { enqueue_at(queue_->index_of(entry), idle()); }
   // For a request that has ended, or will never be executed.
   [[gnu::always_inline]] static void drop_segments(SendEntry* entry) {
     if (entry->remote != nullptr) entry->remote->drop_ref();
@@ -100,9 +101,7 @@ class TargetPath : public SendPath {
     first_pending_ = first->next;
     drop_segments(first);
   }
-  // Enqueues after all others.
-  void enqueue_at(uint32_t index) { enqueue_at(index, idle()); }
-  // The same for a caller that knows whether there are others.
+  // As enqueue(), for a caller that knows whether there are others.
   [[gnu::always_inline]] void enqueue_at(uint32_t index, bool alone) {
     (alone ? first_pending_ : queue_->at(last_pending_).next) = index;
     last_pending_ = index;
@@ -229,7 +228,6 @@ class Sender {
   urma_status_t check_and_take(const urma_jfs_wr_t& wr, TargetPath** path) URMA_REQUIRES(lock());
   void post_stopped(SendEntry* entry, TargetPath* path) URMA_REQUIRES(lock());
   void flush_paths() URMA_REQUIRES(lock());
-  void drop_paths() URMA_REQUIRES(lock());
   urma_status_t fill(const urma_jfs_wr_t& wr, const RequestView& view, SendEntry* entry);
   urma_status_t fill_remote(const urma_jfs_wr_t& wr, const RequestView& view, SendEntry* entry);
   RemoteQueue* target_of(const urma_jfs_wr_t& wr) const URMA_REQUIRES(lock());

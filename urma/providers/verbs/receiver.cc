@@ -287,7 +287,7 @@ bool Receiver::take(const ibv_wc& completion, Poll* poll) {
   const bool solicited = poll->solicited || status != URMA_CR_SUCCESS;
   bool kept = true;
   if (into == &record) {
-    kept = poll->leave(incoming->jfc, record, /*solicited=*/true);
+    kept = incoming->jfc->ring().push(record, /*solicited=*/true);
     if (!solicited) {
       ++incoming->untold;
       untold_ = true;
