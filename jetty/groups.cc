@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "jetty/context.h"
-#include "jetty/network.h"
 #include "jetty/queues.h"
 #include "urma/base/error.h"
 
@@ -36,11 +35,8 @@ class JettyGroup : public urma_jetty_grp_t {
 }  // namespace
 
 GroupTable::Group* GroupTable::find(const urma_eid_t& eid, uint32_t id) {
-  const auto [first, last] = groups_.equal_range(id);
-  for (auto entry = first; entry != last; ++entry) {
-    if (same_eid(entry->second.eid, eid)) return &entry->second;
-  }
-  return nullptr;
+  const auto found = groups_.find({key_of(eid), id});
+  return found == groups_.end() ? nullptr : &found->second;
 }
 
 const GroupTable::Group* GroupTable::find(const urma_eid_t& eid, uint32_t id) const {
@@ -48,19 +44,15 @@ const GroupTable::Group* GroupTable::find(const urma_eid_t& eid, uint32_t id) co
 }
 
 void GroupTable::add(const urma_jetty_grp_t& group) {
-  const urma_jetty_id_t& id = group.jetty_grp_id;
+  const auto& [eid, uasid, id] = group.jetty_grp_id;
   const MutexLock lock(mutex_);
-  groups_.emplace(id.id, Group{id.eid, group.cfg.flag.bs.token_policy, group.cfg.token_value, {}});
+  groups_.emplace(Key(key_of(eid), id),
+                  Group{group.cfg.flag.bs.token_policy, group.cfg.token_value, {}});
 }
 
 void GroupTable::remove(const urma_jetty_grp_t& group) {
   const MutexLock lock(mutex_);
-  const auto [first, last] = groups_.equal_range(group.jetty_grp_id.id);
-  for (auto entry = first; entry != last; ++entry) {
-    if (!same_eid(entry->second.eid, group.jetty_grp_id.eid)) continue;
-    groups_.erase(entry);
-    return;
-  }
+  groups_.erase({key_of(group.jetty_grp_id.eid), group.jetty_grp_id.id});
 }
 
 void GroupTable::join(const Endpoint& member) {

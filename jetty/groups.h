@@ -6,8 +6,10 @@
 
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
+#include "jetty/network.h"
 #include "jetty/receiver.h"
 #include "jetty/remote.h"
 #include "urma/base/mutex.h"
@@ -37,17 +39,17 @@ class GroupTable {
 
  private:
   struct Group {
-    urma_eid_t eid;
     uint32_t token_policy;
     urma_token_t token;
     std::vector<uint32_t> members;  // their ids
   };
 
+  using Key = std::pair<EidKey, uint32_t>;
   Group* find(const urma_eid_t& eid, uint32_t id) URMA_REQUIRES(mutex_);
   const Group* find(const urma_eid_t& eid, uint32_t id) const URMA_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
-  std::multimap<uint32_t, Group> groups_ URMA_GUARDED_BY(mutex_);  // by id
+  std::map<Key, Group> groups_ URMA_GUARDED_BY(mutex_);
 };
 
 // Throws Error.

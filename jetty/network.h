@@ -6,6 +6,7 @@
 #define JETTY_NETWORK_H_
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <string>
 
@@ -23,6 +24,9 @@ urma_net_addr_t address_of(const urma_eid_t& eid);
 urma_eid_t eid_of(const urma_net_addr_t& address);
 
 bool same_eid(const urma_eid_t& a, const urma_eid_t& b);
+// An EID as a key of maps.
+using EidKey = std::array<uint64_t, sizeof(urma_eid_t) / sizeof(uint64_t)>;
+inline EidKey key_of(const urma_eid_t& eid) { return std::bit_cast<EidKey>(eid); }
 // All bytes, in hexadecimal.
 std::string hex_of(const urma_eid_t& eid);
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "jetty/remote.h"
 
-#include <cstring>
-#include <tuple>
-
 #include "jetty/transport.h"
 #include "urma/base/log.h"
 
@@ -45,12 +42,6 @@ const char* answer_text(Answer answer) {
 const char* target_name(uint32_t target_type) {
   if (target_type == URMA_JETTY_GROUP) return "group";
   return target_type == URMA_JFR ? "JFR" : "jetty";
-}
-
-bool QueueSerials::Less::operator()(const Key& a, const Key& b) const {
-  const int eids = std::memcmp(&a.eid, &b.eid, sizeof(a.eid));
-  if (eids != 0) return eids < 0;
-  return std::tie(a.id, a.type, a.token) < std::tie(b.id, b.type, b.token);
 }
 
 uint64_t QueueSerials::take(const Key& key, uint64_t fresh) {

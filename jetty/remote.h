@@ -9,9 +9,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <tuple>
 
 #include "jetty/channels.h"
 #include "jetty/message.h"
+#include "jetty/network.h"
 #include "segment/segment.h"
 #include "urma/base/mutex.h"
 #include "urma/base/runtime.h"
@@ -57,26 +59,18 @@ inline IdKind id_kind(uint32_t target_type) {
 // queue sends to any of them goes one way and stays in order.
 class QueueSerials {
  public:
-  struct Key {
-    urma_eid_t eid;
-    uint32_t id;
-    uint32_t type;
-    uint32_t token;
-  };
+  using Key = std::tuple<EidKey, uint32_t, urma_target_type_t, uint32_t>;  // the last is the token
   // Returns the number of this queue; `fresh` becomes it if no other import stands.
   uint64_t take(const Key& key, uint64_t fresh);
   void give_back(const Key& key);
 
  private:
-  struct Less {
-    bool operator()(const Key& a, const Key& b) const;
-  };
   struct Use {
     uint64_t serial;
     uint32_t imports;
   };
   Mutex mutex_;
-  std::map<Key, Use, Less> uses_ URMA_GUARDED_BY(mutex_);
+  std::map<Key, Use> uses_ URMA_GUARDED_BY(mutex_);
 };
 
 // Kept by the import and by every request that still needs it.
@@ -111,9 +105,7 @@ struct RemoteQueue : urma_target_jetty_t, Shared<RemoteQueue> {
   std::atomic<uint32_t> members{0};    // of a group, as its owner last said; 0: not said yet
   std::atomic<uint32_t> next_turn{0};  // of a group with URMA_JETTY_GRP_POLICY_RR
 
-  QueueSerials::Key key() const {
-    return {id.eid, id.id, static_cast<uint32_t>(type), token.token};
-  }
+  QueueSerials::Key key() const { return {key_of(id.eid), id.id, type, token.token}; }
   // Call once: the import is gone, though requests may still need the object.
   void end_import();
 };

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "jetty/network.h"
 #include "jetty/sender.h"
 #include "urma/base/clock.h"
 #include "urma/base/guard.h"
@@ -86,13 +85,14 @@ void Transport::remove_receiver(Receiver* receiver) {
 
 void Transport::add_endpoint(IdKind kind, const Endpoint& endpoint) {
   const MutexLock lock(endpoints_mutex_);
-  const auto entry = endpoints_.emplace(EndpointKey{kind, endpoint.identity.id}, endpoint);
+  const EndpointKey key = {kind, key_of(endpoint.eid), endpoint.identity.id};
+  endpoints_.emplace(key, endpoint);
   try {
     endpoint.receiver->open_ways(endpoint);
     groups_.join(endpoint);
   } catch (...) {
     endpoint.receiver->close_ways(endpoint.identity.user_data);
-    endpoints_.erase(entry);
+    endpoints_.erase(key);
     throw;
   }
 }
@@ -100,26 +100,17 @@ void Transport::add_endpoint(IdKind kind, const Endpoint& endpoint) {
 void Transport::remove_endpoint(IdKind kind, const Endpoint& endpoint) {
   const MutexLock lock(endpoints_mutex_);
   groups_.leave(endpoint);
-  auto [first, last] = endpoints_.equal_range({kind, endpoint.identity.id});
-  for (auto entry = first; entry != last; ++entry) {
-    if (entry->second.identity.user_data == endpoint.identity.user_data) {
-      endpoints_.erase(entry);
-      break;
-    }
-  }
+  endpoints_.erase({kind, key_of(endpoint.eid), endpoint.identity.id});
   endpoint.receiver->close_ways(endpoint.identity.user_data);
 }
 
 bool Transport::with_endpoint(IdKind kind, const urma_eid_t& eid, uint32_t id,
                               const std::function<void(const Endpoint&)>& with_endpoint) {
   const MutexLock lock(endpoints_mutex_);
-  auto [first, last] = endpoints_.equal_range({kind, id});
-  for (auto entry = first; entry != last; ++entry) {
-    if (!same_eid(entry->second.eid, eid)) continue;
-    with_endpoint(entry->second);
-    return true;
-  }
-  return false;
+  const auto found = endpoints_.find({kind, key_of(eid), id});
+  if (found == endpoints_.end()) return false;
+  with_endpoint(found->second);
+  return true;
 }
 
 Answer Transport::judge(const ProbeTarget& target) {

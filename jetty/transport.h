@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "jetty/faults.h"
 #include "jetty/groups.h"
 #include "jetty/listing.h"
+#include "jetty/network.h"
 #include "jetty/peer_watches.h"
 #include "jetty/receiver.h"
 #include "jetty/remote.h"
@@ -191,7 +193,8 @@ class Transport : public ProgressDomain, public SegmentInspector {
   void quiesce();
 
  private:
-  using EndpointKey = std::pair<IdKind, uint32_t>;
+  // No two live objects of a kind and an EID have one id.
+  using EndpointKey = std::tuple<IdKind, EidKey, uint32_t>;
 
   void serve_round();
   void serve_senders_round();
@@ -205,7 +208,7 @@ class Transport : public ProgressDomain, public SegmentInspector {
   SegmentTable segments_;
 
   Mutex endpoints_mutex_;
-  std::multimap<EndpointKey, Endpoint> endpoints_ URMA_GUARDED_BY(endpoints_mutex_);
+  std::map<EndpointKey, Endpoint> endpoints_ URMA_GUARDED_BY(endpoints_mutex_);
   std::vector<Receiver*> receivers_ URMA_GUARDED_BY(endpoints_mutex_);
   size_t next_receiver_ URMA_GUARDED_BY(endpoints_mutex_) =
       0;  // the next receiver in progress_receives()
