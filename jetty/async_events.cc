@@ -90,25 +90,34 @@ bool AsyncEvents::take(urma_async_event_t* event) {
 
 void AsyncEvents::acknowledge(const urma_async_event_t& event) {
   auto* subject = static_cast<EventSubject*>(event.priv);
-  if (subject == nullptr) return;
-  ::pthread_mutex_lock(subject->mutex_);
-  ++*subject->acked_;
-  ::pthread_cond_broadcast(subject->cond_);
-  ::pthread_mutex_unlock(subject->mutex_);
+  if (subject != nullptr) subject->acked_.add(1);
 }
 
-bool EventSubject::all_acked() {
-  ::pthread_mutex_lock(mutex_);
-  const bool acked = static_cast<int32_t>(handed_out_ - *acked_) <= 0;
-  ::pthread_mutex_unlock(mutex_);
-  return acked;
+void Acknowledged::add(uint32_t events) {
+  ::pthread_mutex_lock(mutex);
+  *count += events;
+  ::pthread_cond_broadcast(cond);
+  ::pthread_mutex_unlock(mutex);
+}
+
+bool Acknowledged::all_of(uint32_t handed_out) const {
+  ::pthread_mutex_lock(mutex);
+  const bool all = static_cast<int32_t>(handed_out - *count) <= 0;
+  ::pthread_mutex_unlock(mutex);
+  return all;
+}
+
+void Acknowledged::await_all_of(uint32_t handed_out) const {
+  ::pthread_mutex_lock(mutex);
+  while (static_cast<int32_t>(handed_out - *count) > 0) ::pthread_cond_wait(cond, mutex);
+  ::pthread_mutex_unlock(mutex);
 }
 
 bool EventSubject::end(bool non_blocking) {
   uint32_t handed_out;
   {
     const MutexLock lock(events_->mutex_);
-    if (non_blocking && !all_acked()) return false;
+    if (non_blocking && !acked_.all_of(handed_out_)) return false;
     ended_ = true;
     std::erase_if(events_->pending_,
                   [this](const AsyncEvents::Pending& event) { return event.subject == this; });
@@ -116,9 +125,7 @@ bool EventSubject::end(bool non_blocking) {
     // No further event is handed out.
     handed_out = handed_out_;
   }
-  ::pthread_mutex_lock(mutex_);
-  while (static_cast<int32_t>(handed_out - *acked_) > 0) ::pthread_cond_wait(cond_, mutex_);
-  ::pthread_mutex_unlock(mutex_);
+  acked_.await_all_of(handed_out);
   return true;
 }
 

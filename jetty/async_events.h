@@ -55,19 +55,26 @@ class AsyncEvents {
   bool readable_ URMA_GUARDED_BY(mutex_) = false;
 };
 
-// An object that events can be about. The object's public struct counts the events that the program
-// has acknowledged, this class those that it was handed; ending the object waits until they are
-// equal.
+// The events that a program has acknowledged, which the public struct of an object counts.
+struct Acknowledged {
+  void add(uint32_t events);
+  bool all_of(uint32_t handed_out) const;
+  void await_all_of(uint32_t handed_out) const;
+
+  pthread_mutex_t* mutex;
+  pthread_cond_t* cond;
+  uint32_t* count;  // guarded by *mutex
+};
+
+// An object that events can be about. This class counts the events that the program was handed;
+// ending the object waits until it has acknowledged as many.
 class EventSubject {
  public:
-  // All four belong to the same object.
-  EventSubject(AsyncEvents* events, void* element, pthread_mutex_t* mutex, pthread_cond_t* cond,
-               uint32_t* acked)
-      : events_(events), element_(element), mutex_(mutex), cond_(cond), acked_(acked) {}
   template <typename Object>
   EventSubject(AsyncEvents* events, Object* object)
-      : EventSubject(events, object, &object->event_mutex, &object->event_cond,
-                     &object->async_events_acked) {}
+      : events_(events),
+        element_(object),
+        acked_{&object->event_mutex, &object->event_cond, &object->async_events_acked} {}
   EventSubject(const EventSubject&) = delete;
   EventSubject& operator=(const EventSubject&) = delete;
 
@@ -83,13 +90,9 @@ class EventSubject {
  private:
   friend class AsyncEvents;
 
-  bool all_acked() URMA_REQUIRES(events_->mutex_);
-
   AsyncEvents* events_;
   void* element_;
-  pthread_mutex_t* mutex_;
-  pthread_cond_t* cond_;
-  uint32_t* acked_;  // guarded by *mutex_
+  Acknowledged acked_;
   uint32_t handed_out_ URMA_GUARDED_BY(events_->mutex_) = 0;
   bool ended_ URMA_GUARDED_BY(events_->mutex_) = false;
 };

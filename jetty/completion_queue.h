@@ -153,7 +153,7 @@ class CompletionQueue : public urma_jfc_t {
   // Before it is deleted: no further event comes, and the program has acknowledged those that it
   // got. Waits for that, unless the JFC is non_blocking: then URMA_EAGAIN, and nothing changed.
   urma_status_t end_events();
-  void ack_events(uint32_t count);
+  void ack_events(uint32_t count) { acked_.add(count); }
   // A completion finds no room. The program is told once; no completion is lost if its queue can
   // wait.
   void overflowed();
@@ -192,7 +192,7 @@ class CompletionQueue : public urma_jfc_t {
   // no part; the second is true if it has to be moved once more.
   bool look_begins();
   bool look_ends();
-  bool all_acked();
+  bool all_acked() const { return acked_.all_of(reported_); }
 
   // See Attachment and JfcHold.
   void attach(CompletionSource* source);
@@ -276,6 +276,7 @@ class CompletionQueue : public urma_jfc_t {
   bool fenced_ = false;
   EventChannel* channel_ = nullptr;
   EventSubject subject_;
+  Acknowledged acked_ = {&event_mutex, &event_cond, &comp_events_acked};
   std::atomic<bool> overflow_told_{false};
   // Guarded by the channel.
   bool listed_ = false;  // in the channel's list

@@ -182,20 +182,6 @@ urma_status_t CompletionQueue::modify(urma_jfc_attr_t* attr) {
   return URMA_SUCCESS;
 }
 
-bool CompletionQueue::all_acked() {
-  ::pthread_mutex_lock(&event_mutex);
-  const bool acked = static_cast<int32_t>(reported_ - comp_events_acked) <= 0;
-  ::pthread_mutex_unlock(&event_mutex);
-  return acked;
-}
-
-void CompletionQueue::ack_events(uint32_t count) {
-  ::pthread_mutex_lock(&event_mutex);
-  comp_events_acked += count;
-  ::pthread_cond_broadcast(&event_cond);
-  ::pthread_mutex_unlock(&event_mutex);
-}
-
 urma_status_t CompletionQueue::end_events() {
   const bool non_blocking = jfc_cfg.flag.bs.non_blocking != 0;
   if ((channel_ != nullptr && non_blocking && !channel_->all_acked(this)) ||
@@ -209,11 +195,7 @@ urma_status_t CompletionQueue::end_events() {
   bell_->bits.store(0, std::memory_order_relaxed);
   domain_->forget_delayed(this);
   // Nothing further is handed out, so reported_ stays as it is.
-  ::pthread_mutex_lock(&event_mutex);
-  while (static_cast<int32_t>(reported_ - comp_events_acked) > 0) {
-    ::pthread_cond_wait(&event_cond, &event_mutex);
-  }
-  ::pthread_mutex_unlock(&event_mutex);
+  acked_.await_all_of(reported_);
   channel_ = nullptr;
   bell_ = &silent_bell_;
   watch_ = BellWatch();
