@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "jetty/transport.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
 
@@ -61,8 +62,8 @@ void CompletionRing::purge(uint64_t user_data) {
 }
 
 CompletionQueue::CompletionQueue(urma_context_t* ctx, const urma_jfc_cfg_t& cfg,
-                                 ProgressDomain* domain, AsyncEvents* events)
-    : urma_jfc_t{}, domain_(domain), subject_(events, this) {
+                                 Transport* transport, AsyncEvents* events)
+    : urma_jfc_t{}, transport_(transport), subject_(events, this) {
   urma_ctx = ctx;
   jfc_cfg = cfg;
 }
@@ -136,9 +137,9 @@ int CompletionQueue::finish_poll(int got, const urma_cr_t* cr) noexcept {
     note_idle_polls();
   poll_lock_->leave();
   if (unfinished) [[unlikely]]
-    domain_->take_over();
+    transport_->take_over();
   if (sweeps) [[unlikely]]
-    domain_->progress_receives();
+    transport_->progress_receives();
   return got;
 }
 

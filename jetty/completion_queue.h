@@ -26,6 +26,7 @@
 namespace urma {
 
 class CompletionQueue;
+class Transport;
 
 // What gives completions to a JFC when it is polled.
 class CompletionSource {
@@ -51,23 +52,6 @@ class CompletionSource {
   virtual bool contended() const { return false; }
   // A number that is 0 while there is nothing to collect; NULL if there is no such number.
   virtual const std::atomic<uint32_t>* fill() const { return nullptr; }
-};
-
-// What a poll that found nothing may try to move besides its own JFC's queues, and what goes on
-// if nobody polls. Any thread.
-class ProgressDomain {
- public:
-  virtual ~ProgressDomain() = default;
-  virtual void progress_receives() = 0;
-  // Whether other processes look at the bells of this one, and ring them.
-  virtual bool has_remote_bells() const = 0;
-  // Goes on with what armed JFCs have begun.
-  virtual void take_over() = 0;
-  // Looks after the requests of armed JFCs from time to time.
-  virtual void watch_pending() = 0;
-  // Calls jfc->raise_delayed(arming) after `us` microseconds, unless forget() is called before.
-  virtual void delay_event(CompletionQueue* jfc, uint64_t arming, uint32_t us) = 0;
-  virtual void forget_delayed(CompletionQueue* jfc) = 0;
 };
 
 // Receive completions that wait for a poll. Has a lock of its own, since a shared JFR may complete
@@ -105,7 +89,7 @@ class CompletionRing {
 // Made inactive: it completes nothing before open().
 class CompletionQueue : public urma_jfc_t {
  public:
-  CompletionQueue(urma_context_t* ctx, const urma_jfc_cfg_t& cfg, ProgressDomain* domain,
+  CompletionQueue(urma_context_t* ctx, const urma_jfc_cfg_t& cfg, Transport* transport,
                   AsyncEvents* events);
 
   // As jfc_cfg says.
@@ -250,7 +234,7 @@ class CompletionQueue : public urma_jfc_t {
   [[gnu::noinline]] void completed_where_armed(uint32_t count, bool solicited);
   void raise();
 
-  ProgressDomain* domain_;
+  Transport* transport_;
   // Both while it is open.
   std::optional<OwnerLock> poll_lock_;
   std::optional<CompletionRing> ring_;

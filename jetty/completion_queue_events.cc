@@ -5,6 +5,7 @@
 #include <array>
 
 #include "jetty/completion_queue.h"
+#include "jetty/transport.h"
 #include "urma/base/log.h"
 
 namespace urma {
@@ -49,7 +50,7 @@ void CompletionQueue::raise_at(EventChannel* channel, Bell* bell, uint32_t bell_
   bell_index_ = bell_index;
   // A fence for each publication is cheap compared with a system call for each arming; but it would
   // slow down peers for which nobody sleeps. See kFences.
-  fenced_ = !domain_->has_remote_bells() || !has_process_barrier();
+  fenced_ = !transport_->has_remote_bells() || !has_process_barrier();
   watch_ = BellWatch(*bell_, fenced_);
 }
 
@@ -66,9 +67,9 @@ urma_status_t CompletionQueue::arm(bool solicited_only) {
   if (armed() && waits()) channel_->look_when_armed(this);
   if (!armed()) return URMA_SUCCESS;
   if (more) {
-    domain_->take_over();
+    transport_->take_over();
   } else if (outstanding) {
-    domain_->watch_pending();
+    transport_->watch_pending();
   }
   return URMA_SUCCESS;
 }
@@ -151,7 +152,7 @@ void CompletionQueue::completed_where_armed(uint32_t count, bool solicited) {
   if (enough != 0 && counted >= enough) return raise();
   const uint64_t arming = arming_.load(std::memory_order_relaxed);
   if (period != 0 && delayed_arming_.exchange(arming, std::memory_order_relaxed) != arming) {
-    domain_->delay_event(this, arming, period);
+    transport_->delay_event(this, arming, period);
   }
 }
 
@@ -193,7 +194,7 @@ urma_status_t CompletionQueue::end_events() {
   if (channel_ == nullptr) return URMA_SUCCESS;
   channel_->remove(this);
   bell_->bits.store(0, std::memory_order_relaxed);
-  domain_->forget_delayed(this);
+  transport_->forget_delayed(this);
   // Nothing further is handed out, so reported_ stays as it is.
   acked_.await_all_of(reported_);
   channel_ = nullptr;

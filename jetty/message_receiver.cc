@@ -28,13 +28,12 @@ constexpr uint64_t kBindPatienceNs = 4'000'000'000;
 }  // namespace
 
 MessageReceiver::MessageReceiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity,
-                                 EventSubject* subject, ProgressDomain* domain,
-                                 SegmentTable* segments)
+                                 EventSubject* subject, Transport* transport)
     : Receiver(cfg, identity, subject),
-      segments_(segments),
-      domain_(domain),
+      segments_(&transport->segments()),
       rnr_timer_(cfg.min_rnr_timer),
-      posted_(cfg.depth, cfg.max_sge) {}
+      posted_(cfg.depth, cfg.max_sge),
+      transport_(transport) {}
 
 // Most posts are of one receive, and make no call.
 urma_status_t MessageReceiver::post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept {
@@ -87,7 +86,7 @@ urma_status_t MessageReceiver::post_any(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_w
 
 void MessageReceiver::serve_starved() {
   starved_ = false;
-  if (move_any()) domain_->take_over();
+  if (move_any()) transport_->take_over();
 }
 
 void MessageReceiver::quiesce(OwnerBarrier* barrier) { lock_.await_others(barrier); }
@@ -114,7 +113,7 @@ void MessageReceiver::set_bond(Bond* bond, const Bond& peer) {
     *bond = peer;
   }
   // What the peer has sent before was left where it is.
-  if (peer.has_value()) domain_->take_over();
+  if (peer.has_value()) transport_->take_over();
 }
 
 uint64_t MessageReceiver::rnr_limit_ns(uint32_t rnr_retry) const {

@@ -43,7 +43,7 @@ struct IncomingWay {
 class MessageReceiver : public Receiver {
  public:
   MessageReceiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity, EventSubject* subject,
-                  ProgressDomain* domain, SegmentTable* segments);
+                  Transport* transport);
 
   urma_status_t post(urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept;
   void quiesce(OwnerBarrier* barrier) override;
@@ -103,7 +103,6 @@ class MessageReceiver : public Receiver {
                                                  urma_cr_t* record);
 
   SegmentTable* const segments_;
-  ProgressDomain* const domain_;
   const uint8_t rnr_timer_;
   ReceiveQueue posted_ URMA_GUARDED_BY(lock_);
   // Holds the first posted receive until its message is whole.
@@ -120,6 +119,8 @@ class MessageReceiver : public Receiver {
                      urma_cr_status_t status) const;
   // Nanoseconds that a message waits for a receive at this JFR, by the sender's retry count.
   uint64_t rnr_limit_ns(uint32_t rnr_retry) const;
+
+  Transport* const transport_;
 };
 
 inline void MessageReceiver::fill_record(const IncomingWay& way, const Message& message,

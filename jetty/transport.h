@@ -52,7 +52,7 @@ struct WayRequest : ProbeTarget {
 // Whether a peer with this token may send to an endpoint in this mode.
 Answer admits(const Endpoint& endpoint, uint32_t trans_mode, uint32_t token);
 
-class Transport : public ProgressDomain, public SegmentInspector {
+class Transport : public SegmentInspector {
  public:
   // `faults`: as Faults::parse() returns them.
   explicit Transport(Service* service, std::unique_ptr<Faults> faults = nullptr)
@@ -166,9 +166,10 @@ class Transport : public ProgressDomain, public SegmentInspector {
   void remove_sender(Sender* sender);
 
   // Moves the receives of this process: for a poll that found nothing, or a peer's request.
-  void progress_receives() override;
-  // True is never wrong, but costs a system call for each arming.
-  bool has_remote_bells() const override { return true; }
+  virtual void progress_receives();
+  // Whether other processes look at the bells of this one, and ring them. True is never wrong, but
+  // costs a system call for each arming.
+  virtual bool has_remote_bells() const { return true; }
   void serve_receives();
   // The same for a peer that says that its message waits, at most once in kHintPauseNs: peers may
   // say so at any rate, and each time keeps the program out of its queues. Service thread.
@@ -176,12 +177,15 @@ class Transport : public ProgressDomain, public SegmentInspector {
   // Goes on with the requests of armed JFCs: something that they may wait for has come. Service
   // thread.
   void serve_senders();
-  void take_over() override;
+  // Goes on with what armed JFCs have begun. Any thread.
+  void take_over();
   // A request could not be executed at once. Polls of its JFC go on with it; if nobody polls,
   // the service thread does. Any thread, with the sender's lock held.
-  void watch_pending() override;
-  void delay_event(CompletionQueue* jfc, uint64_t arming, uint32_t us) override;
-  void forget_delayed(CompletionQueue* jfc) override;
+  virtual void watch_pending();
+  // Calls jfc->raise_delayed(arming) after `us` microseconds, unless forget_delayed() is called
+  // before. Any thread.
+  void delay_event(CompletionQueue* jfc, uint64_t arming, uint32_t us);
+  void forget_delayed(CompletionQueue* jfc);
 
  protected:
   // Nothing begins any more. Service thread. Call cancel_timers() later, when all that was posted

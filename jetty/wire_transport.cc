@@ -94,7 +94,7 @@ std::unique_ptr<Receiver> WireTransport::make_receiver(const urma_jfr_cfg_t& cfg
                                                        const QueueIdentity& identity,
                                                        const urma_eid_t& /*eid*/,
                                                        EventSubject* subject) {
-  return std::make_unique<WireReceiver>(&wire(), cfg, identity, subject, this, &segments());
+  return std::make_unique<WireReceiver>(&wire(), cfg, identity, subject, this);
 }
 
 void WireTransport::unregister(Segment* segment) {

@@ -35,9 +35,9 @@ bool HandService::turn() {
   return !due.empty();
 }
 
-TestJfc::TestJfc(urma_context_t* ctx, const urma_jfc_cfg_t& cfg, ProgressDomain* domain,
+TestJfc::TestJfc(urma_context_t* ctx, const urma_jfc_cfg_t& cfg, urma::Transport* transport,
                  AsyncEvents* events, EventChannel* channel)
-    : CompletionQueue(ctx, cfg, domain, events) {
+    : CompletionQueue(ctx, cfg, transport, events) {
   open();
   if (channel != nullptr) raise_at(channel, &bell_of_its_own_, 0);
 }

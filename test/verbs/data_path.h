@@ -100,7 +100,7 @@ class TestTransport : public urma::Transport {
 
 class TestJfc : public CompletionQueue {
  public:
-  TestJfc(urma_context_t* ctx, const urma_jfc_cfg_t& cfg, ProgressDomain* domain,
+  TestJfc(urma_context_t* ctx, const urma_jfc_cfg_t& cfg, urma::Transport* transport,
           AsyncEvents* events, EventChannel* channel);
   ~TestJfc();
   // Apart, as behind the slot of a poll.

@@ -10,7 +10,7 @@ namespace urma::shm {
 
 Receiver::Receiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity, EventSubject* subject,
                    Transport* transport)
-    : ReceiveEngine(cfg, identity, subject, transport, &transport->segments()),
+    : ReceiveEngine(cfg, identity, subject, transport),
       transport_(transport),
       sender_memory_(transport) {}
 
