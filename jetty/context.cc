@@ -146,9 +146,7 @@ urma_target_jetty_t* Context::import_jetty(urma_rjetty_t* rjetty, urma_token_t* 
   return target;
 }
 
-urma_token_id_t* Context::alloc_token_id() { return alloc_token_id_ex({}); }
-
-urma_token_id_t* Context::alloc_token_id_ex(urma_token_id_flag_t flag) {
+urma_token_id_t* Context::alloc_token_id(urma_token_id_flag_t flag) {
   auto token = std::make_unique<TokenId>();
   token->urma_ctx = this;
   token->flag = flag;

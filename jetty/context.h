@@ -25,8 +25,7 @@ class Context : public urma_context_t {
   urma_jfce_t* create_jfce();
   urma_target_jetty_t* import_jfr(urma_rjfr_t* rjfr, urma_token_t* token);
   urma_target_jetty_t* import_jetty(urma_rjetty_t* rjetty, urma_token_t* token);
-  urma_token_id_t* alloc_token_id();
-  urma_token_id_t* alloc_token_id_ex(urma_token_id_flag_t flag);
+  urma_token_id_t* alloc_token_id(urma_token_id_flag_t flag);
   urma_target_seg_t* register_seg(urma_seg_cfg_t* cfg);
   // The same for memory that this process must not touch; `enter` does what Transport::enter() does
   // for other segments. Throws Error.

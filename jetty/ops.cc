@@ -95,8 +95,6 @@ int poll_jfc(urma_jfc_t* jfc, int count, urma_cr_t* cr) noexcept {
   return static_cast<CompletionQueue*>(jfc)->poll(count, cr);
 }
 
-void ack_async_event(urma_async_event_t* event) noexcept { AsyncEvents::acknowledge(*event); }
-
 }  // namespace
 
 void say_inactive(uint32_t id) {
@@ -114,15 +112,17 @@ urma_ops_t make_ops(const char* name) {
   ops.unimport_jetty = unimport_queue;
   ops.bind_jetty = bind_jetty;
   ops.unbind_jetty = &Slot<&Jetty::unbind, urma_jetty_t>::call;
-  ops.alloc_token_id = kOnContext<&Context::alloc_token_id>;
-  ops.alloc_token_id_ex = kOnContext<&Context::alloc_token_id_ex>;
+  ops.alloc_token_id_ex = kOnContext<&Context::alloc_token_id>;
+  ops.alloc_token_id = [](urma_context_t* ctx) {
+    return kOnContext<&Context::alloc_token_id>(ctx, {});
+  };
   ops.free_token_id = free_token_id;
   ops.register_seg = kOnContext<&Context::register_seg>;
   ops.unregister_seg = unregister_seg;
   ops.import_seg = kOnContext<&Context::import_seg>;
   ops.unimport_seg = unimport_seg;
   ops.get_async_event = kOnContext<&Context::get_async_event>;
-  ops.ack_async_event = ack_async_event;
+  ops.ack_async_event = [](urma_async_event_t* event) { AsyncEvents::acknowledge(*event); };
   ops.modify_jfc = &Slot<&CompletionQueue::modify, urma_jfc_t>::call;
   ops.rearm_jfc = &Slot<&CompletionQueue::arm, urma_jfc_t>::call;
   ops.wait_jfc = wait_jfc;
