@@ -209,8 +209,9 @@ std::vector<Results::Operation> Results::take(uint32_t count, int timeout_ms) {
     ended_.pop_front();
     // Under the lock: a thread that ends the import finds either its result here or the import
     // ended.
-    if (failed_import(taken.back())) release(taken.back());
-    if (failed_bind(taken.back())) settling_.push_back(taken.back().jetty);
+    const Operation& last = taken.back();
+    if (last.failed() && !last.is_bind) last.release();
+    if (last.failed() && last.jetty != nullptr) settling_.push_back(last.jetty);
   }
   clear_if_empty();
   return taken;
@@ -233,8 +234,10 @@ void Results::settle(Operation* operation, urma_notify_t* notify) {
   }
   notify->type = URMA_BIND_JETTY_NOTIFY;
   notify->jetty = operation->jetty;
-  if (failed_bind(*operation)) disconnect(static_cast<Jetty*>(operation->jetty));
-  release(*operation);
+  if (operation->failed() && operation->jetty != nullptr) {
+    disconnect(static_cast<Jetty*>(operation->jetty));
+  }
+  operation->release();
 }
 
 // Unlocked, because it waits for the service thread. The jetty stays until it is done: undo()
@@ -246,17 +249,9 @@ void Results::disconnect(Jetty* jetty) {
   settled_.notify_all();
 }
 
-bool Results::failed_import(const Operation& operation) {
-  return !operation.is_bind && operation.status != URMA_SUCCESS;
-}
-
-bool Results::failed_bind(const Operation& operation) {
-  return operation.jetty != nullptr && operation.status != URMA_SUCCESS;
-}
-
-void Results::release(const Operation& operation) {
-  if (!operation.is_bind) operation.target->end_import();
-  operation.target->drop_ref();
+void Results::Operation::release() const {
+  if (!is_bind) target->end_import();
+  target->drop_ref();
 }
 
 void Results::forget(const RemoteQueue* target) {
@@ -316,7 +311,7 @@ void Results::close() {
   transport_->service().run([this] {
     for (const auto& [serial, probe] : std::exchange(probes_, {})) probe->cancel();
   });
-  for (const Operation& operation : left) release(operation);
+  for (const Operation& operation : left) operation.release();
 }
 
 Notifier::Notifier(urma_context_t* ctx, Transport* transport)

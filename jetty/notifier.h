@@ -61,6 +61,9 @@ class Results : public std::enable_shared_from_this<Results> {
     bool is_bind;
     uint64_t user_ctx;
     urma_status_t status;
+
+    bool failed() const { return status != URMA_SUCCESS; }
+    void release() const;
   };
 
   std::vector<Operation> take(uint32_t count, int timeout_ms);
@@ -70,9 +73,6 @@ class Results : public std::enable_shared_from_this<Results> {
   void cancel_probe(uint64_t serial);
   void settle(Operation* operation, urma_notify_t* notify);
   void disconnect(Jetty* jetty);
-  static bool failed_import(const Operation& operation);
-  static bool failed_bind(const Operation& operation);
-  static void release(const Operation& operation);
 
   Transport* transport_;
   Mutex mutex_;
