@@ -105,25 +105,6 @@ RequestPath::Step RequestPath::unsupported(urma_cr_status_t* status) {
   return Step::kDone;
 }
 
-RequestPath::Step RequestPath::transfer(SendEntry* /*entry*/, uint64_t* /*budget*/,
-                                        urma_cr_status_t* status) {
-  return unsupported(status);
-}
-
-RequestPath::Step RequestPath::atomic(SendEntry* /*entry*/, urma_cr_status_t* status) {
-  return unsupported(status);
-}
-
-RequestPath::Step RequestPath::write_imm(SendEntry* /*entry*/, uint64_t* /*budget*/,
-                                         urma_cr_status_t* status) {
-  return unsupported(status);
-}
-
-RequestPath::Step RequestPath::write_notify(SendEntry* /*entry*/, uint64_t* /*budget*/,
-                                            urma_cr_status_t* status) {
-  return unsupported(status);
-}
-
 bool RequestPath::local_memory_stands(SendEntry* entry, urma_cr_status_t* status) {
   const SegmentTable& segments = sender_->transport().segments();
   for (const LocalPiece& piece : SendQueue::pieces(entry)) {

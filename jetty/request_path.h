@@ -37,10 +37,18 @@ class RequestPath : public TargetPath {
   // SEND*; READ and WRITE; CAS and others that return the old value, and WRITE_ATOMIC. `budget` is
   // the bytes that this turn may still copy. A path for messages only has send() only.
   virtual Step send(SendEntry* entry, urma_cr_status_t* status) = 0;
-  virtual Step transfer(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
-  virtual Step atomic(SendEntry* entry, urma_cr_status_t* status);
-  virtual Step write_imm(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
-  virtual Step write_notify(SendEntry* entry, uint64_t* budget, urma_cr_status_t* status);
+  virtual Step transfer(SendEntry* /*entry*/, uint64_t* /*budget*/, urma_cr_status_t* status) {
+    return unsupported(status);
+  }
+  virtual Step atomic(SendEntry* /*entry*/, urma_cr_status_t* status) {
+    return unsupported(status);
+  }
+  virtual Step write_imm(SendEntry* /*entry*/, uint64_t* /*budget*/, urma_cr_status_t* status) {
+    return unsupported(status);
+  }
+  virtual Step write_notify(SendEntry* /*entry*/, uint64_t* /*budget*/, urma_cr_status_t* status) {
+    return unsupported(status);
+  }
   // Whether all that was posted before has been placed at the target; for a request with
   // URMA_STRONG_ORDER.
   virtual bool placed_before(const SendEntry& entry) = 0;
