@@ -37,7 +37,7 @@ class GrantedSegment : public ImportedSegment {
   // waits for the owner to answer again. It stays while the segment is imported.
   [[gnu::always_inline]] const Grant* grant() const {
     // SYNC(grant): acquire pairs with the release in put_in_force().
-    return static_cast<const Grant*>(slot().load(std::memory_order_acquire));
+    return static_cast<const Grant*>(slot(this).load(std::memory_order_acquire));
   }
   // It was granted once, and that grant no longer stands.
   bool stale() const {
@@ -82,7 +82,7 @@ class GrantedSegment : public ImportedSegment {
   // One of grants(), or NULL.
   void put_in_force(const Grant* granted) URMA_REQUIRES(mutex_) {
     // SYNC(grant): release pairs with the acquires in grant_of() and grant().
-    slot().store(granted, std::memory_order_release);
+    slot(this).store(granted, std::memory_order_release);
   }
   // Requests in flight may use older ones.
   const std::vector<std::unique_ptr<const Grant>>& grants() const URMA_REQUIRES(mutex_) {
@@ -96,17 +96,12 @@ class GrantedSegment : public ImportedSegment {
  private:
   struct None {};
 
-  std::atomic<const void*>& slot() {
+  template <typename Self>
+  [[gnu::always_inline]] static auto& slot(Self* self) {
     if constexpr (kPlace == GrantPlace::kHandle)
-      return grant_slot;
+      return self->grant_slot;
     else
-      return apart_;
-  }
-  const std::atomic<const void*>& slot() const {
-    if constexpr (kPlace == GrantPlace::kHandle)
-      return grant_slot;
-    else
-      return apart_;
+      return self->apart_;
   }
 
   [[no_unique_address]] std::conditional_t<kPlace == GrantPlace::kApart, std::atomic<const void*>,
