@@ -222,8 +222,7 @@ inline int CompletionQueue::collect_from_each(int count, urma_cr_t* cr) {
 
 void CompletionQueue::attach(CompletionSource* source) {
   ForeignScope scope(*poll_lock_);
-  auto found = std::find_if(sources_.begin(), sources_.end(),
-                            [&](const Attached& attached) { return attached.source == source; });
+  const auto found = std::ranges::find(sources_, source, &Attached::source);
   if (found != sources_.end()) {
     ++found->count;
   } else {
@@ -235,8 +234,7 @@ void CompletionQueue::attach(CompletionSource* source) {
 
 void CompletionQueue::detach(CompletionSource* source) {
   ForeignScope scope(*poll_lock_);
-  auto found = std::find_if(sources_.begin(), sources_.end(),
-                            [&](const Attached& attached) { return attached.source == source; });
+  const auto found = std::ranges::find(sources_, source, &Attached::source);
   if (found == sources_.end()) return;
   attachments_.fetch_sub(1, std::memory_order_relaxed);
   if (--found->count != 0) return;

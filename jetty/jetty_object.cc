@@ -43,17 +43,16 @@ Jetty::Body::Body(Context* context, Jetty* jetty, const urma_jetty_cfg_t& cfg)
       sender(context->transport().make_sender(cfg.jfs_cfg,
                                               {id.get(), true, reinterpret_cast<uint64_t>(jetty)},
                                               context->full_id(id.get()))),
-      receive_jfc(receive_jfc_of(cfg)),
       send_completions(static_cast<CompletionQueue*>(cfg.jfs_cfg.jfc), sender->queue().collector()),
-      receive_completions(receive_jfc, static_cast<Jfr*>(cfg.shared.jfr)->receiver()),
-      records(&receive_jfc->ring(), reinterpret_cast<uint64_t>(jetty)),
+      receive_completions(receive_jfc_of(cfg), static_cast<Jfr*>(cfg.shared.jfr)->receiver()),
+      records(&receive_jfc_of(cfg)->ring(), reinterpret_cast<uint64_t>(jetty)),
       described{{id.get(), true, reinterpret_cast<uint64_t>(jetty)},
                 context->full_id(id.get()).eid,
                 cfg.jfs_cfg.trans_mode,
                 cfg.shared.jfr->jfr_cfg.flag.bs.token_policy,
                 cfg.shared.jfr->jfr_cfg.token_value,
                 static_cast<Jfr*>(cfg.shared.jfr)->receiver(),
-                receive_jfc,
+                receive_jfc_of(cfg),
                 cfg.jfs_cfg.trans_mode == URMA_TM_RC ? &bond : nullptr,
                 cfg.jetty_grp != nullptr ? cfg.jetty_grp->jetty_grp_id.id : 0},
       known(std::in_place, &context->transport(), IdKind::kJetty, described),
@@ -144,7 +143,7 @@ void Jetty::set_state(urma_jetty_state_t state) {
   live_->set_state(state);
   if (!reachable) body_->known.reset();
   if (state == URMA_JETTY_STATE_RESET) {
-    body_->receive_jfc->ring().purge(body_->described.identity.user_data);
+    body_->described.jfc->ring().purge(body_->described.identity.user_data);
   }
 }
 

@@ -225,7 +225,6 @@ class Jetty : public urma_jetty_t {
     JfcHold held;  // the hold on the JFC of its sends
     const std::unique_ptr<Sender> sender;
     Bond bond;
-    CompletionQueue* receive_jfc;
     // End after those below: the JFCs stay while peers may complete into them.
     Attachment send_completions;
     Attachment receive_completions;
