@@ -162,10 +162,7 @@ int Jetty::flush(int count, urma_cr_t* cr) {
 
 urma_status_t Jetty::bind(RemoteQueue* target, const std::shared_ptr<Results>& results,
                           bool* anew) {
-  if (live_ == nullptr) {
-    URMA_LOG_LIMITED(ERR, "bind_jetty: the jetty is not active; call urma_active_jetty first");
-    return URMA_EINVAL;
-  }
+  if (live_ == nullptr) return refuse_inactive("bind_jetty");
   const MutexLock lock(mutex_);
   // The caller has looked too; another thread may have bound it since.
   if (bound_ != nullptr && bound_ != target) {

@@ -97,10 +97,6 @@ int poll_jfc(urma_jfc_t* jfc, int count, urma_cr_t* cr) noexcept {
 
 }  // namespace
 
-void say_inactive(uint32_t id) {
-  URMA_LOG_LIMITED(ERR, "post: queue {:#x} is not active; call urma_active_* first", id);
-}
-
 urma_ops_t make_ops(const char* name) {
   urma_ops_t ops = {};
   ops.name = name;

@@ -18,19 +18,10 @@ urma_ops_t make_ops(const char* name);
 void add_queue_ops(urma_ops_t* ops);
 void add_control_ops(urma_ops_t* ops);
 
-inline uint32_t id_of(const urma_jfs_t& jfs) { return jfs.jfs_id.id; }
-inline uint32_t id_of(const urma_jfr_t& jfr) { return jfr.jfr_id.id; }
-inline uint32_t id_of(const urma_jetty_t& jetty) { return jetty.jetty_id.id; }
-void say_inactive(uint32_t id);
-
-template <typename Handle, typename Wr>
-[[gnu::cold, gnu::noinline]] urma_status_t reject_inactive(const Handle* handle, Wr* wr,
-                                                           Wr** bad_wr) {
-  return guarded(URMA_LOG_SITE, [&]() -> urma_status_t {
-    say_inactive(id_of(*handle));
-    *bad_wr = wr;
-    return URMA_EINVAL;
-  });
+template <typename Wr>
+[[gnu::cold, gnu::noinline]] urma_status_t reject_inactive(Wr* wr, Wr** bad_wr) noexcept {
+  *bad_wr = wr;
+  return guarded(URMA_LOG_SITE, [] { return refuse_inactive("post"); });
 }
 
 // An object that was deactivated, or not activated yet, executes nothing.
@@ -38,7 +29,7 @@ template <typename Half, auto half_of, typename Object, typename Handle, typenam
 urma_status_t post(Handle* handle, Wr* wr, Wr** bad_wr) noexcept {
   auto* half = static_cast<Half*>((static_cast<Object*>(handle)->*half_of)());
   if (half == nullptr) [[unlikely]]
-    return reject_inactive(handle, wr, bad_wr);
+    return reject_inactive(wr, bad_wr);
   return half->post(wr, bad_wr);
 }
 
