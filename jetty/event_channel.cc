@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "jetty/completion_queue.h"
@@ -66,6 +67,14 @@ class Sleeper {
  private:
   std::atomic<uint32_t>& count_;
 };
+
+// Whether one of the calls returns true; all are made.
+template <typename Call>
+bool some_of(std::span<CompletionQueue* const> jfcs, const Call& call) {
+  bool some = false;
+  for (CompletionQueue* jfc : jfcs) some |= std::invoke(call, jfc);
+  return some;
+}
 
 // The rest of a timeout, rounded up.
 int remaining_ms(uint64_t deadline_ns) {
@@ -197,7 +206,10 @@ void EventChannel::look_when_armed(CompletionQueue* jfc) {
 // For a while, instead of being woken for each event.
 template <typename HasFound>
 void EventChannel::look(std::span<CompletionQueue* const> jfcs, const HasFound& has_found) {
-  if (jfcs_.size() > kMostLookedAt || !busy_poll_.is_due() || !look_begins(jfcs)) return;
+  if (jfcs_.size() > kMostLookedAt || !busy_poll_.is_due() ||
+      !some_of(jfcs, &CompletionQueue::look_begins)) {
+    return;
+  }
   try {
     move_all(jfcs);
     if (!has_found()) {
@@ -210,25 +222,12 @@ void EventChannel::look(std::span<CompletionQueue* const> jfcs, const HasFound& 
       busy_poll_.end(has_found());
     }
     // What has come since the last pass wakes nobody.
-    if (look_ends(jfcs) && move_all(jfcs)) wake_up();
+    if (some_of(jfcs, &CompletionQueue::look_ends) && move_all(jfcs)) wake_up();
   } catch (...) {
-    look_ends(jfcs);
+    some_of(jfcs, &CompletionQueue::look_ends);
     wake_up();
     throw;
   }
-}
-
-bool EventChannel::look_begins(std::span<CompletionQueue* const> jfcs) {
-  bool some = false;
-  for (CompletionQueue* jfc : jfcs) some |= jfc->look_begins();
-  return some;
-}
-
-// True if they have to be moved once more.
-bool EventChannel::look_ends(std::span<CompletionQueue* const> jfcs) {
-  bool some = false;
-  for (CompletionQueue* jfc : jfcs) some |= jfc->look_ends();
-  return some;
 }
 
 bool EventChannel::has_event() {
@@ -253,11 +252,7 @@ void EventChannel::collect() {
 }
 
 bool EventChannel::move_all(std::span<CompletionQueue* const> jfcs) {
-  bool more = false;
-  for (CompletionQueue* jfc : jfcs) {
-    if (jfc->armed()) more |= jfc->move();
-  }
-  return more;
+  return some_of(jfcs, [](CompletionQueue* jfc) { return jfc->armed() && jfc->move(); });
 }
 
 std::shared_ptr<Wakeup> EventChannel::make_wakeup() {

@@ -77,8 +77,6 @@ class EventChannel : public urma_jfce_t {
   template <typename HasFound>
   void look(std::span<CompletionQueue* const> jfcs, const HasFound& has_found)
       URMA_REQUIRES(collect_mutex_);
-  static bool look_begins(std::span<CompletionQueue* const> jfcs);
-  static bool look_ends(std::span<CompletionQueue* const> jfcs);
   bool has_event();
   // Relaxed: a hint.
   bool has_sleeper() const { return sleepers_.load(std::memory_order_relaxed) != 0; }
