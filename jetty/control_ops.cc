@@ -345,6 +345,10 @@ void add_control_ops(urma_ops_t* ops) {
   ops->import_jetty_ex = import_jetty_ex;
   ops->import_jfr_ex = import_jfr_ex;
   ops->bind_jetty_ex = bind_jetty_ex;
+  ops->bind_jetty = [](urma_jetty_t* jetty, urma_target_jetty_t* target) {
+    urma_active_tp_cfg_t any_channel = {};
+    return bind_jetty_ex(jetty, target, &any_channel);
+  };
   ops->create_notifier = create_notifier;
   ops->delete_notifier = delete_notifier;
   ops->import_jetty_async = import_jetty_async;

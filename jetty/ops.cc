@@ -55,15 +55,6 @@ urma_status_t unimport_queue(urma_target_jetty_t* target) noexcept {
   });
 }
 
-urma_status_t bind_jetty(urma_jetty_t* jetty, urma_target_jetty_t* target) noexcept {
-  return guarded(URMA_LOG_SITE, [&] {
-    auto* own = static_cast<Jetty*>(jetty);
-    const urma_status_t status = own->bind(static_cast<RemoteQueue*>(target));
-    if (status == URMA_SUCCESS) own->connect_ahead();
-    return status;
-  });
-}
-
 urma_status_t unimport_seg(urma_target_seg_t* target) noexcept {
   auto* ctx = static_cast<Context*>(target->urma_ctx);
   const bool same_address = target->seg.attr.bs.dsva == URMA_DSVA_ENABLE;
@@ -106,7 +97,6 @@ urma_ops_t make_ops(const char* name) {
   ops.unimport_jfr = unimport_queue;
   ops.import_jetty = kOnContext<&Context::import_jetty>;
   ops.unimport_jetty = unimport_queue;
-  ops.bind_jetty = bind_jetty;
   ops.unbind_jetty = &Slot<&Jetty::unbind, urma_jetty_t>::call;
   ops.alloc_token_id_ex = kOnContext<&Context::alloc_token_id>;
   ops.alloc_token_id = [](urma_context_t* ctx) {
