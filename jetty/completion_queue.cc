@@ -235,7 +235,6 @@ void CompletionQueue::attach(CompletionSource* source) {
 void CompletionQueue::detach(CompletionSource* source) {
   ForeignScope scope(*poll_lock_);
   const auto found = std::ranges::find(sources_, source, &Attached::source);
-  if (found == sources_.end()) return;
   attachments_.fetch_sub(1, std::memory_order_relaxed);
   if (--found->count != 0) return;
   sources_.erase(found);
