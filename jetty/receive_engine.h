@@ -116,15 +116,9 @@ class ReceiveEngine : public Base {
   void close_ways(uint64_t user_data) override {
     if constexpr (kStacked) Base::close_ways(user_data);
     ForeignScope scope(lock_);
-    std::erase_if(ways_, [&](const std::shared_ptr<Way>& way) URMA_REQUIRES(lock_) {
-      if (way->target.user_data != user_data) return false;
-      shut_out(way.get());
-      if (holding_ == way.get()) end_own_parts();
-      return true;
+    drop_ways([&](const std::shared_ptr<Way>& way) URMA_REQUIRES(lock_) {
+      return way->target.user_data == user_data && shut_out(way.get());
     });
-    turns_.forget();
-    count_ways();
-    forget_ways();
   }
 
  protected:
@@ -211,14 +205,8 @@ class ReceiveEngine : public Base {
 
   void close_all() override URMA_REQUIRES(lock_) {
     if constexpr (kStacked) Base::close_all();
-    for (const std::shared_ptr<Way>& way : ways_) {
-      shut_out(way.get());
-      if (holding_ == way.get()) end_own_parts();
-    }
-    ways_.clear();
-    turns_.forget();
-    count_ways();
-    forget_ways();
+    drop_ways([&](const std::shared_ptr<Way>& way)
+                  URMA_REQUIRES(lock_) { return shut_out(way.get()); });
   }
   void note_flush() override URMA_REQUIRES(lock_) {
     if constexpr (kStacked) return Base::note_flush();
@@ -312,9 +300,18 @@ class ReceiveEngine : public Base {
         });
     return got;
   }
-  static void shut_out(Way* way) {
+  bool shut_out(Way* way) URMA_REQUIRES(lock_) {
     way->close(URMA_CR_REM_ACCESS_ABORT_ERR);
     way->wake();
+    if (holding_ == way) end_own_parts();
+    return true;
+  }
+  template <typename Which>
+  void drop_ways(const Which& which) URMA_REQUIRES(lock_) {
+    std::erase_if(ways_, which);
+    turns_.forget();
+    count_ways();
+    forget_ways();
   }
   // Counts what is to be flushed too, so that a poll looks here also without ways. The base of a
   // stacked engine flushes.
@@ -352,10 +349,7 @@ class ReceiveEngine : public Base {
   [[gnu::noinline]] bool progress(Poll* poll) URMA_REQUIRES(lock_);
   [[gnu::noinline]] bool progress_many(Poll* poll) URMA_REQUIRES(lock_);
   [[gnu::cold, gnu::noinline]] void drop_finished() URMA_REQUIRES(lock_) {
-    std::erase(ways_, nullptr);
-    turns_.forget();
-    count_ways();
-    forget_ways();
+    drop_ways([](const std::shared_ptr<Way>& way) { return way == nullptr; });
   }
   // True if the way has ended: its place is then empty.
   [[gnu::always_inline]] bool progress_way(size_t index, Poll* poll, bool* moved)
