@@ -249,13 +249,11 @@ bool SendQueue::move_for(CompletionQueue* /*waiter*/, bool just_armed) {
 
 void SendQueue::resume() {
   set_state(URMA_JETTY_STATE_READY);
-  flushed_ = false;
   silence_marker();
 }
 
 void SendQueue::stop(urma_jetty_state_t state) {
   set_state(state);
-  flushed_ = false;
   silence_marker();
   put_marker(state == URMA_JETTY_STATE_SUSPENDED ? URMA_CR_WR_SUSPEND_DONE
                                                  : URMA_CR_WR_FLUSH_ERR_DONE);
@@ -263,7 +261,6 @@ void SendQueue::stop(urma_jetty_state_t state) {
 
 void SendQueue::reset() {
   set_state(URMA_JETTY_STATE_RESET);
-  flushed_ = false;
   for (uint32_t i = 0; i < size_.load(std::memory_order_relaxed); ++i) {
     at(nth(i)).special |= kDropped;
   }

@@ -374,7 +374,10 @@ class SendQueue : public CompletionSource {
     }
     head_ = behind(head_);
   }
-  void set_state(urma_jetty_state_t state) { state_.store(state, std::memory_order_relaxed); }
+  void set_state(urma_jetty_state_t state) {
+    state_.store(state, std::memory_order_relaxed);
+    flushed_ = false;
+  }
   void put_marker(urma_cr_status_t status);
   void silence_marker();
   void count_towards_overflow();
