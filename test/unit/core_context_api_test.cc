@@ -156,6 +156,13 @@ TEST_F(ContextApi, CallsThatReturnAStatusLeaveErrnoAlone) {
   urma_tp_cfg_t cfg = {};
   urma_tp_attr_t attr = {};
   EXPECT_STATUS(urma_modify_tp(&ctx_, 1, &cfg, &attr, {}), URMA_FAIL);
+  urma_jfc_t jfc = {};
+  jfc.urma_ctx = &ctx_;
+  ops_.rearm_jfc = [](urma_jfc_t*, bool) -> urma_status_t {
+    errno = EAGAIN;
+    return URMA_SUCCESS;
+  };
+  EXPECT_STATUS(urma_rearm_jfc(&jfc, false), URMA_SUCCESS);
   ctx_.dev = device();
   urma_ext_memory_handle_t handle;
   urma_target_seg_t* owned = nullptr;

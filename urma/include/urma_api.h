@@ -6,8 +6,8 @@
 // - A call that returns a pointer returns NULL on failure, with errno set. EINVAL also means that
 //   the provider of the device does not support the operation.
 // - A call that returns urma_status_t returns URMA_SUCCESS or the reason of the failure and leaves
-//   errno alone. URMA_EINVAL also means that the provider does not support the operation.
-//   URMA_FAIL and other values may come from the provider.
+//   errno alone, except that posting may change it. URMA_EINVAL also means that the provider does
+//   not support the operation. URMA_FAIL and other values may come from the provider.
 // - A NULL handle is refused; a stale handle is not detected.
 // - "Thread-safe" means: any number of threads may make this and other calls at the same time, also
 //   on the same object, as long as no thread ends an object that another thread is using.

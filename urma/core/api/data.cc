@@ -254,9 +254,10 @@ URMA_EXPORT int urma_poll_jfc(urma_jfc_t* jfc, int cr_cnt, urma_cr_t* cr) {
 }
 
 URMA_EXPORT urma_status_t urma_rearm_jfc(urma_jfc_t* jfc, bool solicited_only) {
-  auto* op = slot<&urma_ops_t::rearm_jfc>(__func__, jfc);
-  if (op == nullptr) return URMA_EINVAL;
-  return perf::call<UB_REARM_JFC>(op, jfc, solicited_only);
+  return entry(__func__, [&](const char* call) -> urma_status_t {
+    auto* op = slot<&urma_ops_t::rearm_jfc>(call, jfc);
+    return op == nullptr ? URMA_EINVAL : perf::call<UB_REARM_JFC>(op, jfc, solicited_only);
+  });
 }
 
 URMA_EXPORT int urma_wait_jfc(urma_jfce_t* jfce, uint32_t jfc_cnt, int time_out, urma_jfc_t** jfc) {
