@@ -237,6 +237,8 @@ TEST_F(Run, IsolatedDirectoryIsRemovedAfterAKill) {
 TEST_F(Run, EidsApplyOnlyToANewDirectory) {
   const std::string script = "cat /sys/class/ubcore/urma_shm0/eids/eid[01]";
   EXPECT_EQ(shell({"--isolated", "--eid", "fd00::7"}, script).out, "fd00::7\nfd00::8\n");
+  EXPECT_EQ(shell({"--isolated", "--eid", "fd00::1:ffff"}, script).out,
+            "fd00::1:ffff\nfd00::2:0\n");
   EXPECT_EQ(shell({"--eid", "fd00::1", "--eid", "fd00::9"}, script).out, "fd00::1\nfd00::9\n");
   EXPECT_EQ(shell({"--eid", "fd00::1"}, script).out, "fd00::1\nfd00::9\n");
   const ToolResult refused = shell({"--eid", "fd00::2"}, script);

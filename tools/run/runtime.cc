@@ -33,12 +33,17 @@ std::string list_of(const std::vector<urma_eid_t>& eids) {
 
 bool same(const urma_eid_t& a, const urma_eid_t& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
 
+// The address after this one. After the last comes 1, since an EID is not zero.
+urma_eid_t next_of(urma_eid_t eid) {
+  size_t i = sizeof eid.raw;
+  while (i > 0 && ++eid.raw[i - 1] == 0) --i;
+  if (i == 0) eid.raw[sizeof eid.raw - 1] = 1;
+  return eid;
+}
+
 // One line for each EID; a table that is too short is extended by counting up.
 std::string table_of(std::vector<urma_eid_t> eids) {
-  while (eids.size() < kFewestEids) {
-    eids.push_back(eids.back());
-    ++eids.back().raw[sizeof(urma_eid_t) - 1];
-  }
+  while (eids.size() < kFewestEids) eids.push_back(next_of(eids.back()));
   std::string text;
   for (const urma_eid_t& eid : eids) text += text_of(eid) + "\n";
   return text;
