@@ -124,4 +124,21 @@ for name in "${packages[@]}"; do
   diff <(files_of "${name}") <(files_of "${name}" "${again}/RPMS/$(uname -m)") ||
     fail "the files of ${name} and those of CMake (>) differ"
 done
+
+# Nothing of a part that is left out is in the packages of the others.
+readonly fewer="${TEST_TMPDIR}/fewer"
+rebuild_without() {
+  rm -rf "${fewer}"
+  rpmbuild --rebuild --nodeps "${@/#/--without=}" --define "_topdir ${fewer}" \
+    --define "urma_stage ${root}" "${out}/liburma-${version}.src.rpm" >"${TEST_TMPDIR}/log" 2>&1 ||
+    { tail -n 40 "${TEST_TMPDIR}/log"; fail "rpmbuild without $* failed (above)"; }
+  rpm -qpl "${fewer}"/RPMS/*/*.rpm >"${TEST_TMPDIR}/packaged"
+}
+rebuild_without rocm tcp libfabric
+diff <(printf '%s\n' liburma liburma-devel liburma-verbs urma-tools) \
+  <(rpm -qp --qf '%{NAME}\n' "${fewer}"/RPMS/*/*.rpm | sort) || fail "the packages differ (above)"
+! grep -E 'liburma-(rocm|tcp|bond|fi)\.|urma_(tcp|bonding)|fi_urma' "${TEST_TMPDIR}/packaged" ||
+  fail "files of parts that are left out (above)"
+rebuild_without manual
+! grep /man/ "${TEST_TMPDIR}/packaged" || fail "a manual that is left out (above)"
 echo "made, unpacked and made again: ${packages[*]}"
