@@ -50,6 +50,9 @@ for page in docs/man/*.md; do
   page="$(basename "${page}" .md)"
   [[ -e "${unpacked}/share/man/man${page##*.}/${page}" ]] || fail "no manual page ${page}"
 done
+for part in libcli11 libfmt liburing nlohmann-json3; do
+  [[ -s "${unpacked}/share/doc/urma/licences/${part}" ]] || fail "no licence of ${part}"
+done
 diff <(cd urma/include && ls *.h *.hpp) <(cd "${unpacked}/include" && ls -d *.*)
 ! grep -rlF -e "${TEST_TMPDIR}" -e "$(readlink -f "${PWD}")" "${unpacked}" ||
   fail "paths of this machine are in these (above)"
