@@ -251,8 +251,8 @@ class Page:
             results.append("Unless stated otherwise: as the description says for all of them.\n")
             threads = ["All calls are thread-safe, as said above.\n"]
         common = (
-            "What holds for every call, such as what a NULL handle and an operation that the "
-            "provider does not have lead to, stands in **urma**(7).\n"
+            "**urma**(7) says what holds for every call, such as the result for a NULL handle, or "
+            "for an operation that the provider does not support.\n"
         )
         return "\n".join(
             about + ["## RETURN VALUE\n"] + results + [common, "## THREADS\n"] + threads

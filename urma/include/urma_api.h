@@ -13,7 +13,8 @@
 //   on the same object, as long as no thread ends an object that another thread is using.
 // - Configurations and descriptors belong to the caller and are read during the call only. A call
 //   replaces URMA_DEF_ORDER in an order_type by the default of the transport mode.
-// - A process that holds URMA objects must not use them in a child that it forked.
+// - A process that holds URMA objects must not use them in a child that it forked. There each call
+//   fails until exec.
 // - Signal handlers must make no call, and no thread may be cancelled (pthread_cancel) during one.
 
 #ifndef URMA_API_H
@@ -38,7 +39,9 @@ extern "C" {
 // requests a process number (24 bits, 0: chosen at random). Must come before every other call,
 // except the log calls and the conversions of EIDs. Not thread-safe.
 // Returns URMA_SUCCESS, also with no device; URMA_EEXIST: already started, nothing changed, or the
-// requested uasid is taken; URMA_FAIL: no provider could be loaded, may be retried.
+// requested uasid is taken; URMA_EINVAL: it has more than 24 bits; URMA_ENOMEM: no memory or
+// descriptors; URMA_FAIL: no provider could be loaded, or the runtime directory, which a requested
+// uasid needs, cannot be used. A library that did not start may be started again.
 // Specification: Context Management.
 urma_status_t urma_init(urma_init_attr_t* conf);
 
@@ -90,7 +93,7 @@ urma_device_t* urma_get_device_by_eid(urma_eid_t eid, urma_transport_type_t type
 
 // Reads the current attributes and port states of a device into `dev_attr`. Thread-safe.
 // Returns URMA_SUCCESS; URMA_EINVAL, with errno EINVAL too: an argument is NULL; URMA_FAIL: the
-// device cannot be reached.
+// device cannot be reached, or is not one of the library.
 // Specification: Device Attributes.
 urma_status_t urma_query_device(urma_device_t* dev, urma_device_attr_t* dev_attr);
 
@@ -100,8 +103,9 @@ urma_status_t urma_query_device(urma_device_t* dev, urma_device_attr_t* dev_attr
 
 // Opens a device with the address in entry `eid_index` of its EID table. A device may be opened
 // many times. The caller ends the context with urma_delete_context. Thread-safe.
-// Returns the context, or NULL with errno EINVAL: dev is NULL; EIO: the entry or the device cannot
-// be read; or what the provider set.
+// Returns the context, or NULL with errno EINVAL: dev is NULL or not a device of the library, or it
+// has no such entry; EIO: the kernel has no such entry, or its device cannot be opened; or what the
+// provider set.
 // Specification: Context Management.
 urma_context_t* urma_create_context(urma_device_t* dev, uint32_t eid_index);
 
@@ -158,8 +162,9 @@ urma_status_t urma_alloc_jfc(urma_context_t* urma_ctx, urma_jfc_cfg_t* cfg, urma
 
 // Sets option `opt`, one of URMA_JFC_*, of an inactive queue from the `len` bytes at `buf`. Calls
 // for the same queue must not overlap.
-// Returns URMA_SUCCESS; URMA_EINVAL: a NULL argument, an unknown option, a length other than that
-// of the option, or an active queue; or the status of the provider.
+// Returns URMA_SUCCESS; URMA_EINVAL: a NULL argument, a length other than that of the option, or an
+// active queue; URMA_FAIL or URMA_EINVAL, by the provider: an unknown option; or the status of the
+// provider.
 // Specification: Jetty Management.
 urma_status_t urma_set_jfc_opt(urma_jfc_t* jfc, uint64_t opt, void* buf, uint32_t len);
 
@@ -208,9 +213,11 @@ urma_status_t urma_delete_jfc_batch(urma_jfc_t** jfc_arr, int jfc_num, urma_jfc_
 urma_jfs_t* urma_create_jfs(urma_context_t* ctx, urma_jfs_cfg_t* jfs_cfg);
 
 // Changes the state of a send queue: attr->mask has JFS_STATE. ERROR flushes the queue, RESET
-// empties it, READY puts it back into use. Thread-safe.
-// Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL or the mask is empty; or the status of the
-// provider, such as URMA_FAIL for a state change that is not possible.
+// empties it, READY puts it back into use; each may follow every state. SUSPENDED stops the queue,
+// and may follow READY only. Thread-safe.
+// Returns URMA_SUCCESS, also for the state that it is in; URMA_EINVAL: an argument is NULL, the
+// mask lacks JFS_STATE, the queue is not active, or the state cannot follow; or the status of the
+// provider.
 // Specification: Jetty Management.
 urma_status_t urma_modify_jfs(urma_jfs_t* jfs, urma_jfs_attr_t* attr);
 
@@ -297,8 +304,8 @@ urma_jfr_t* urma_create_jfr(urma_context_t* ctx, urma_jfr_cfg_t* jfr_cfg);
 
 // Changes a receive queue: attr->mask says which of rx_threshold (arms URMA_EVENT_JFR_LIMIT) and
 // state apply. ERROR flushes the queue, RESET empties it, READY puts it back into use. Thread-safe.
-// Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL, the mask is empty, or rx_threshold
-// exceeds the depth; or the status of the provider.
+// Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL, the mask is empty, the queue is not
+// active, the state is unknown, or rx_threshold exceeds the depth; or the status of the provider.
 // Specification: Jetty Management.
 urma_status_t urma_modify_jfr(urma_jfr_t* jfr, urma_jfr_attr_t* attr);
 
@@ -419,11 +426,12 @@ urma_status_t urma_free_jfr(urma_jfr_t* jfr);
 // Specification: Jetty Management.
 urma_jetty_t* urma_create_jetty(urma_context_t* ctx, urma_jetty_cfg_t* jetty_cfg);
 
-// Changes a jetty: attr->mask says which of state and rx_threshold apply. ERROR flushes the send
-// queue: all requests come back as URMA_CR_WR_FLUSH_ERR, then one URMA_CR_WR_FLUSH_ERR_DONE.
-// Thread-safe.
-// Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL, or the mask has nothing that the device
-// can change; or the status of the provider.
+// Changes the state of a jetty, as urma_modify_jfs: attr->mask has JETTY_STATE. ERROR flushes the
+// send queue: all requests come back as URMA_CR_WR_FLUSH_ERR, then one URMA_CR_WR_FLUSH_ERR_DONE.
+// With JETTY_RX_THRESHOLD too, rx_threshold arms URMA_EVENT_JETTY_LIMIT. Thread-safe.
+// Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL, the mask lacks JETTY_STATE, the jetty is
+// not active, the state cannot follow, or rx_threshold exceeds the depth of the JFR or is not
+// supported by the device; or the status of the provider.
 // Specification: Jetty Management.
 urma_status_t urma_modify_jetty(urma_jetty_t* jetty, urma_jetty_attr_t* attr);
 
@@ -530,7 +538,8 @@ void urma_put_rjetty(urma_rjetty_t* rjetty);
 // Starts urma_import_jetty without waiting. The target may be used only after urma_wait_notify
 // reported success with `user_ctx`. The import fails after `timeout` ms (-1: no timeout). The
 // caller ends it with urma_unimport_jetty_async; a failed one ends by itself. Thread-safe.
-// Returns the target, or NULL with errno EINVAL: an argument is NULL; or what the provider set.
+// Returns the target, or NULL with errno EINVAL: an argument is NULL, the token included, or mode,
+// order or channel type is not possible; or what the provider set.
 // Specification: Jetty Management.
 urma_target_jetty_t* urma_import_jetty_async(urma_notifier_t* notifier, const urma_rjetty_t* rjetty,
                                              const urma_token_t* token_value, uint64_t user_ctx,
@@ -570,7 +579,7 @@ urma_status_t urma_delete_notifier(urma_notifier_t* notifier);
 // urma_set_jetty_opt, urma_active_jetty and, in the end, urma_deactive_jetty and urma_free_jetty.
 // Thread-safe.
 // Returns URMA_SUCCESS; URMA_EINVAL: an argument is NULL or the default of order_type is unknown;
-// or the status of the provider.
+// URMA_ENOPERM: the group is full; or the status of the provider.
 // Specification: Jetty Management.
 urma_status_t urma_alloc_jetty(urma_context_t* urma_ctx, urma_jetty_cfg_t* cfg,
                                urma_jetty_t** jetty);
@@ -579,7 +588,8 @@ urma_status_t urma_alloc_jetty(urma_context_t* urma_ctx, urma_jetty_cfg_t* cfg,
 // at `buf`. URMA_JETTY_BIND_JTG moves it to another group. Calls for the same jetty must not
 // overlap.
 // Returns URMA_SUCCESS; URMA_EINVAL: a NULL argument, an unknown option, a length other than that
-// of the option, an active jetty, or a UB jetty without share_jfr; or the status of the provider.
+// of the option, an active jetty, or a UB jetty without share_jfr; URMA_ENOPERM: the other group is
+// full; or the status of the provider.
 // Specification: Jetty Management.
 urma_status_t urma_set_jetty_opt(urma_jetty_t* jetty, uint64_t opt, void* buf, uint32_t len);
 
@@ -609,9 +619,9 @@ urma_status_t urma_deactive_jetty(urma_jetty_t* jetty);
 // Specification: Jetty Management.
 urma_status_t urma_free_jetty(urma_jetty_t* jetty);
 
-// Takes up to `cnt` results of *_async calls into `notify`, waiting up to `timeout` ms for the
-// first one (0: not at all, -1: indefinitely). An import that is reported as failed has ended.
-// Thread-safe.
+// Takes up to `cnt` results of *_async calls, 16 at most, into `notify`, waiting up to `timeout` ms
+// for the first one (0: not at all, -1: indefinitely). An import that is reported as failed has
+// ended. Thread-safe.
 // Returns the number of results, 0: none in time or cnt is 0; -1: notifier or notify is NULL (errno
 // EINVAL) or waiting failed; -URMA_EINVAL: the provider does not support it.
 // Specification: Jetty Management.
@@ -837,13 +847,12 @@ int urma_poll_jfc(urma_jfc_t* jfc, int cr_cnt, urma_cr_t* cr);
 urma_status_t urma_rearm_jfc(urma_jfc_t* jfc, bool solicited_only);
 
 // Waits up to `time_out` ms (0: not at all, -1: indefinitely) for events and puts up to `jfc_cnt`
-// JFCs that raised one into `jfc`. Acknowledge each event with urma_ack_jfc. Then poll until empty,
-// and arm again; acknowledging, arming and polling may come in any order after it. If events come
-// faster than the kernel wakes a thread, it looks for them instead of sleeping, for up to
-// URMA_BUSY_POLL_US at a time. Thread-safe.
-// Returns the number of JFCs, 0: none in time; -1: an argument is NULL, jfc_cnt is 0, or waiting
-// failed or was interrupted (errno).
-// Specification: Completion Record.
+// JFCs, 16 at most, that raised one into `jfc`. Acknowledge each event with urma_ack_jfc. Then poll
+// until empty, and arm again; acknowledging, arming and polling may come in any order after it. If
+// events come faster than the kernel wakes a thread, it looks for them instead of sleeping, for up
+// to URMA_BUSY_POLL_US at a time. Thread-safe. Returns the number of JFCs, 0: none in time; -1: an
+// argument is NULL, jfc_cnt is 0, or waiting failed or was interrupted (errno). Specification:
+// Completion Record.
 int urma_wait_jfc(urma_jfce_t* jfce, uint32_t jfc_cnt, int time_out, urma_jfc_t** jfc);
 
 // Acknowledges events: nevents[i] of them for jfc[i], for `jfc_cnt` entries. Entries that are NULL
@@ -874,11 +883,11 @@ urma_status_t urma_user_ctl(urma_context_t* ctx, urma_user_ctl_in_t* in, urma_us
 // -------------------------------------------------------------------------------------------------
 
 // Sends the log to `func` instead of the sink of URMA_LOG_SINK, and drops a function of
-// urma_register_loc_log_func. Each text ends with a newline. May be called before urma_init.
-// Thread-safe; the function may be called from any thread. It may ask for devices and groups, but
-// make no other call: the library may hold locks while it writes a line.
-// Returns URMA_SUCCESS; URMA_EINVAL: NULL.
-// Specification: Context Management.
+// urma_register_loc_log_func. Each text ends with a newline. The function may be called from any
+// thread. It may ask for devices and groups, and replace itself, but make no other call: the
+// library may hold locks while it writes a line. An earlier function has returned when this
+// returns, unless it makes this call itself: so hold no lock that it takes. Thread-safe, also
+// before urma_init. Returns URMA_SUCCESS; URMA_EINVAL: NULL. Specification: Context Management.
 urma_status_t urma_register_log_func(urma_log_cb_t func);
 
 // As urma_register_log_func, for a function that also gets the source location. The last
@@ -888,7 +897,7 @@ urma_status_t urma_register_log_func(urma_log_cb_t func);
 urma_status_t urma_register_loc_log_func(urma_loc_log_cb func);
 
 // Sends the log again to where it goes without a function: URMA_LOG_SINK, stderr by default.
-// Thread-safe; the old function may still be running when this returns.
+// Thread-safe; waits for the function as urma_register_log_func does.
 // Returns URMA_SUCCESS.
 // Specification: Context Management.
 urma_status_t urma_unregister_log_func(void);
@@ -899,8 +908,8 @@ urma_status_t urma_unregister_log_func(void);
 // Specification: Context Management.
 urma_vlog_level_t urma_log_get_level(void);
 
-// Sets the level up to which lines are logged. URMA_VLOG_LEVEL_MAX and above are ignored.
-// Thread-safe.
+// Sets the level up to which lines are logged. URMA_VLOG_LEVEL_MAX and above are ignored. stderr
+// gets no line below WARNING, whatever the level, unless URMA_LOG_LEVEL is debug. Thread-safe.
 // Specification: Context Management.
 void urma_log_set_level(urma_vlog_level_t level);
 
@@ -924,10 +933,10 @@ void urma_log_set_thread_tag(const char* tag);
 // Specification: Jetty Management.
 int urma_get_tpn(urma_jetty_t* jetty);
 
-// Lists the network addresses of a device. `cnt` receives their number. The caller frees the array
-// with urma_free_net_addr_list. Thread-safe.
+// Lists the network addresses of a context: the one of its EID. `cnt` receives their number, 1. The
+// caller frees the array with urma_free_net_addr_list. Thread-safe.
 // Returns the array, or NULL with errno EINVAL: an argument is NULL or the device has no network
-// addresses.
+// addresses; or what the provider set.
 // Specification: Device Attributes.
 urma_net_addr_info_t* urma_get_net_addr_list(urma_context_t* ctx, uint32_t* cnt);
 

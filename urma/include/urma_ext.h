@@ -33,9 +33,9 @@ void urma_log(const char* function, int line, urma_vlog_level_t level, const cha
 void urma_log_loc(const char* file, const char* function, int line, urma_vlog_level_t level,
                   const char* format, ...) __attribute__((format(printf, 5, 6)));
 
-// Tells whether urma_log would drop a line of this level, so that the caller need not prepare it.
-// Thread-safe, also before urma_init.
-// Returns true: dropped, false: written.
+// Tells whether a line of this level is above the level in effect, so that the caller need not
+// prepare it for urma_log. Thread-safe, also before urma_init.
+// Returns true: dropped, false: written where the log goes (see urma_log_set_level for stderr).
 // Specification: none, offered for programs that log next to the library.
 bool urma_log_drop(urma_vlog_level_t level);
 

@@ -226,7 +226,9 @@ typedef enum urma_jfr_state {
 // -------------------------------------------------------------------------------------------------
 
 // Option numbers for urma_set_*_opt and urma_get_*_opt. The comment is the type of the value; its
-// size has to match exactly. A FULL_CTX option is read only; its provider sets its length.
+// size has to match exactly. A FULL_CTX option is read only. It has the length that its provider
+// sets, here 128 bytes of a JFC, 64 of a JFR, 256 of a JFS or jetty: four uint32_t, of them id,
+// depth and state, then two uint64_t, the requests posted and ended (JFC: 0); the rest is 0.
 
 // Send queue. urma_set_jetty_opt and urma_get_jetty_opt take these too.
 #define URMA_JFS_DEPTH 0x0001            // uint32_t

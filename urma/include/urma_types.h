@@ -631,8 +631,8 @@ typedef struct urma_jfs_cfg {
   urma_jfs_flag_t flag;
   urma_transport_mode_t trans_mode;
   uint8_t priority;          // 0 to URMA_MAX_PRIORITY, see priority_info
-  uint8_t max_sge;           // local entries of a request, up to max_jfs_sge
-  uint8_t max_rsge;          // remote entries of a request, up to max_jfs_rsge
+  uint8_t max_sge;           // local entries of a request, up to max_jfs_sge; 0: that
+  uint8_t max_rsge;          // remote entries of a request, up to max_jfs_rsge; 0: 1
   uint32_t max_inline_data;  // bytes, up to max_jfs_inline_len; 0: the device maximum
   uint8_t rnr_retry;         // 0 to 6 retries while the peer has no receive; 7 and more: no limit
   uint8_t err_timeout;       // n, 0 to 31: 4.096 us * 2^n until a request fails; a provider may
@@ -720,7 +720,7 @@ typedef struct urma_jfr_cfg {
   uint32_t depth;  // work requests, 1 to max_jfr_depth
   urma_jfr_flag_t flag;
   urma_transport_mode_t trans_mode;
-  uint8_t max_sge;           // entries of a request, up to max_jfr_sge
+  uint8_t max_sge;           // entries of a request, up to max_jfr_sge; 0: that
   uint8_t min_rnr_timer;     // pause asked of a sender that found no receive
   urma_jfc_t* jfc;           // where completions go; required
   urma_token_t token_value;  // what importers present under URMA_TOKEN_PLAIN_TEXT
