@@ -55,6 +55,13 @@ sed -n 's/^  "file": "\(.*\)",\?$/\1/p' "${build}/compile_commands.json" | grep 
 sed -n -e 's|^//||' -e 's|^:||' -e 's|:|/|p' test/install/compiled_sources | sort -u |
   diff - "${TEST_TMPDIR}/compiled" || fail "Bazel (<) and CMake (>) compile different sources"
 
+# A folder may be given as a whole path too.
+quietly cmake -S "${copy}" -B "${build}_whole" "-DCMAKE_INSTALL_PREFIX=${prefix}" \
+  "-DCMAKE_INSTALL_LIBDIR=${prefix}/lib" "-DCMAKE_INSTALL_BINDIR=${prefix}/bin"
+for file in urma.pc urma-config.cmake; do
+  diff "${build}/${file}" "${build}_whole/${file}" || fail "${file} differs for whole paths (>)"
+done
+
 # Those of .bazelrc for every build, and of urma/link_time.bzl.
 {
   sed -nE 's/^build --(c|cxx)opt=(-[^s].*)/\2/p' .bazelrc
