@@ -3,7 +3,7 @@
 // An event loop: one thread serves 64 jetties of four clients. It sleeps in io_uring until a
 // message arrives at any of them, or a client says that it is done.
 //
-//   event_loop server [port] | client host [port]
+//   event_loop server [port [address]] | client host [port]
 //
 // `client` starts the four. All completion queues (JFC) of the server have one event channel
 // (JFCE), whose fd is in the loop with the sockets. Without io_uring, poll() does the same.

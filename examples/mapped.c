@@ -2,7 +2,7 @@
 
 // Mapped segments: the client accesses the memory of the server with plain loads and stores.
 //
-//   mapped server [port] | client host [port]
+//   mapped server [port [address]] | client host [port]
 //
 // The server registers ordinary memory from the heap. The client imports it with URMA_SEG_MAPPED;
 // `mva` is then its address in the client. If a device cannot map, mva is 0, and work requests move

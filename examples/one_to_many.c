@@ -3,7 +3,7 @@
 // One to many: one send queue (JFS) of the server sends to receive queues (JFR) of several
 // processes.
 //
-//   one_to_many server [port] | client host [port]
+//   one_to_many server [port [address]] | client host [port]
 //
 // `client` starts four receivers, each a process with its own JFR. In mode RM a queue needs no
 // connection: each request names its target. Messages to one target arrive in the order of posting,

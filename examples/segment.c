@@ -2,7 +2,7 @@
 
 // Segments: the client reads, writes and counts in the memory of the server, which stays passive.
 //
-//   segment server [port] | client host [port]
+//   segment server [port [address]] | client host [port]
 //
 // The server registers memory and sends its address, with the token that opens it. The client
 // imports it. Its requests go from a send queue (JFS) to a receive queue (JFR) of the server.

@@ -2,7 +2,7 @@
 //
 // segment.c in C++: the client writes, reads and counts in the memory of the server.
 //
-//   segment_cc server [port] | client host [port]
+//   segment_cc server [port [address]] | client host [port]
 //
 // The memory comes from urma_ext_alloc, so that clients can always map it.
 #include <cstddef>

@@ -2,7 +2,7 @@
 
 // Send and receive, by events: two programs send each other messages and sleep until one arrives.
 //
-//   send_recv_event server [port] | client host [port]
+//   send_recv_event server [port [address]] | client host [port]
 //
 // As in send_recv_polling, each has a jetty and two completion queues (JFC). The one for received
 // messages raises events at an event channel (JFCE), one each time it is armed: arm, wait,

@@ -2,7 +2,7 @@
 //
 // send_recv_event.c in C++: messages between two programs that sleep until one arrives.
 //
-//   send_recv_event_cc server [port] | client host [port]
+//   send_recv_event_cc server [port [address]] | client host [port]
 //
 // Arm, wait, poll; the destructor of urma::Events acknowledges the events.
 

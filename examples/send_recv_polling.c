@@ -2,7 +2,7 @@
 
 // Send and receive, polling: two programs send each other messages and poll for their completions.
 //
-//   send_recv_polling server [port] | client host [port]
+//   send_recv_polling server [port [address]] | client host [port]
 //
 // Each has a jetty, which is a send queue (JFS) and a receive queue (JFR) under one id, and two
 // completion queues (JFC): one for finished sends, the other for received messages.

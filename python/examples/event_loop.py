@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Many jetties in one asyncio loop, asleep until something arrives.
 
-    event_loop.py server [port] | client host [port]
+    event_loop.py server [port [address]] | client host [port]
 
 Each connection over TCP swaps descriptors and belongs to one jetty, over which numbers go to and
 fro. The server answers each with the next one, and ends with the last connection.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Segments: the client reads, writes and counts in the memory of the server, which takes no part.
 
-    segment.py server [port] | client host [port]
+    segment.py server [port [address]] | client host [port]
 """
 
 import mmap

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Messages between two processes.
 
-    send_recv.py server [port] | client host [port]
+    send_recv.py server [port [address]] | client host [port]
 """
 
 import statistics
