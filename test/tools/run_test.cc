@@ -10,6 +10,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -59,7 +60,8 @@ class Run : public testing::Test {
   void use_directory(const std::string& name) {
     ::setenv("URMA_RUNTIME_DIR", (root_ + "/" + name).c_str(), 1);
   }
-  std::string program(const std::string& name) const { return root_ + "/bin/" + name; }
+  std::string program(const std::string& name) const { return place("bin/" + name); }
+  std::string place(const std::string& name) const { return root_ + "/" + name; }
 
   // Runs a shell under urma_run.
   ToolResult shell(Words options, const std::string& script) const {
@@ -245,6 +247,15 @@ TEST_F(Run, EidsApplyOnlyToANewDirectory) {
   EXPECT_EQ(refused.status, 125);
   EXPECT_TRUE(has_line(refused.err, "^urma_run: --eid fd00::2: .* has the EIDs fd00::1, fd00::9"))
       << refused.err;
+}
+
+TEST_F(Run, NamesAddToThoseOfAFile) {
+  ASSERT_TRUE(fs::create_directory(place("config")));
+  std::ofstream(place("config/urma.conf")) << "URMA_DEVICE_ALIAS=of_file=urma_shm0\n";
+  ::setenv("XDG_CONFIG_HOME", place("config").c_str(), 1);
+  const ToolResult result = shell({"--name", "added"}, "ls /sys/class/ubcore");
+  ::unsetenv("XDG_CONFIG_HOME");
+  EXPECT_EQ(result.out, "added\nbonding_dev_0\nof_file\nurma_shm0\n") << result.err;
 }
 
 TEST_F(Run, FaultsApplyOnlyToTheProgram) {

@@ -25,10 +25,13 @@ constexpr int kOwnFailure = 125, kCannotRun = 126, kNotFound = 127;
 void say(const std::string& line) { std::fprintf(stderr, "urma_run: %s\n", line.c_str()); }
 
 void set_environment(const Options& options) {
-  const char* before = std::getenv("URMA_DEVICE_ALIAS");
-  std::string names = before == nullptr ? "" : before;
-  for (const std::string& name : options.names) names += (names.empty() ? "" : ",") + name;
-  if (!options.names.empty()) ::setenv("URMA_DEVICE_ALIAS", names.c_str(), 1);
+  if (!options.names.empty()) {
+    // The library cuts long values, so it is asked only for those of its files.
+    const char* before = std::getenv("URMA_DEVICE_ALIAS");
+    std::string names = before == nullptr ? value_of("URMA_DEVICE_ALIAS") : before;
+    for (const std::string& name : options.names) names += (names.empty() ? "" : ",") + name;
+    ::setenv("URMA_DEVICE_ALIAS", names.c_str(), 1);
+  }
   if (options.faults) ::setenv("URMA_FAULT", options.faults->c_str(), 1);
 }
 

@@ -96,7 +96,7 @@ void expect_eids(const std::vector<urma_eid_t>& eids) {
       ", which others may use; add --isolated, or set URMA_RUNTIME_DIR to a new directory");
 }
 
-std::string runtime_directory() {
+std::string value_of(const char* name) {
   uint32_t count = 0;
   (void)urma_ext_query_settings(0, nullptr, &count);
   std::vector<urma_ext_setting_t> settings(count);
@@ -104,14 +104,17 @@ std::string runtime_directory() {
     throw Failure("the library does not report its settings");
   }
   for (const urma_ext_setting_t& setting : settings) {
-    if (std::strcmp(setting.name, "URMA_RUNTIME_DIR") != 0) continue;
-    std::error_code error;
-    const auto path = std::filesystem::canonical(setting.value, error);
-    if (!error) return path;
-    throw Failure(std::string("the runtime directory \"") + setting.value +
-                  "\" is not found: " + error.message());
+    if (std::strcmp(setting.name, name) == 0) return setting.value;
   }
-  throw Failure("the library does not report its runtime directory");
+  throw Failure(std::string("the library does not report ") + name);
+}
+
+std::string runtime_directory() {
+  const std::string directory = value_of("URMA_RUNTIME_DIR");
+  std::error_code error;
+  const auto path = std::filesystem::canonical(directory, error);
+  if (!error) return path;
+  throw Failure("the runtime directory \"" + directory + "\" is not found: " + error.message());
 }
 
 }  // namespace run

@@ -21,6 +21,9 @@ void offer_eids(const std::vector<urma_eid_t>& eids);
 // Throws Failure if urma_shm0 has other EIDs. The library must be started.
 void expect_eids(const std::vector<urma_eid_t>& eids);
 
+// The value of a setting of the library, from the environment or a file. Throws Failure.
+std::string value_of(const char* name);
+
 // The directory in use. The library must be started.
 std::string runtime_directory();
 
