@@ -374,10 +374,12 @@ void PageTable::renew_some(Removal& removal) {
     return removal.left.renewal.reset();
   auto& block = found->second;
   if (renewal.free < block.end) return look_for_holders(block, removal);
-  const uint64_t end = chunk_end(*block.memory, renewal.at, block.end);
   const auto vma = memory_map().find(renewal.at);
+  uint64_t end = block.end;
   long result = -ENOENT;
-  if (vma && vma->start <= renewal.at && vma->end >= end && block.memory->is_mapped_by(*vma)) {
+  if (vma && vma->start <= renewal.at && block.memory->is_mapped_by(*vma)) {
+    // Advice for a part of it has made an area of that part.
+    end = chunk_end(*block.memory, renewal.at, std::min(block.end, vma->end));
     const Chunk chunk = {renewal.at, end - renewal.at, block.memory->fd(),
                          block.memory->offset(renewal.at)};
     result = removal.replace(chunk, vma->protection, renewal.to->fd());

@@ -117,6 +117,29 @@ TEST(OwnMemory, MovesAwayFromFormerImporters) {
   EXPECT_TRUE(table.deallocate(memory));
 }
 
+// Advice for a part makes an area of it, and the others.
+TEST(OwnMemory, MovesAwayInSeveralAreas) {
+  SKIP_UNLESS_IN_PLACE();
+  PageTable table;
+  constexpr uint64_t kBytes = 5 * kMiB;
+  auto* const memory = static_cast<char*>(table.allocate(kBytes, 0));
+  fill(memory, kBytes);
+  ASSERT_EQ(::madvise(memory + kPage, kPage, MADV_DONTDUMP), 0);
+  ASSERT_EQ(::madvise(memory + 3 * kMiB, kPage, MADV_DONTDUMP), 0);
+  SharedPages::RangeId range;
+  auto parts = shared_parts(table, memory, kBytes, &range, kReaders);
+  PeerMapping former(parts[0], PROT_READ);
+  table.remove(range);
+  EXPECT_TRUE(is_filled(memory, kBytes));
+  for (uint64_t at = 0; at < kBytes; at += kPage) memory[at + 1] = 5;
+  for (uint64_t at = 0; at < kBytes; at += kPage) ASSERT_EQ(former.get()[at + 1], 0) << at;
+  parts = shared_parts(table, memory, kBytes, &range, kWriters);
+  EXPECT_EQ(parts[0].reason, URMA_EXT_REASON_NONE);
+  table.remove(range);
+  EXPECT_TRUE(is_filled(memory, kBytes));
+  EXPECT_TRUE(table.deallocate(memory));
+}
+
 TEST(OwnMemory, AFailedStepOfTheMoveIsUndone) {
   SKIP_UNLESS_IN_PLACE();
   for (const auto step : {FreezeStep::kPark, FreezeStep::kSpare, FreezeStep::kSwap,
