@@ -329,7 +329,8 @@ long replace_chunk(const MoverTools& tools, const Chunk& given, int protection, 
   Parked parked;
   Spare spare;
   uint64_t hint = *data_end;
-  long result = prepare(calls, tools, chunk, area, &parked, &spare, &hint);
+  long result = look_for_watcher(calls, chunk);
+  if (result == 0) result = prepare(calls, tools, chunk, area, &parked, &spare, &hint);
   if (result != 0) return result;
   result = swap_in(calls, chunk, parked, &spare);
   if (result != 0) return result;

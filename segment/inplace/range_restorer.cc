@@ -161,7 +161,7 @@ struct PageTable::Removal {
       return -EPERM;
     }
     const long result = restorer->replace(tools(), chunk, protection, new_fd, &data_end);
-    if (result != 0) left.why = std::strerror(static_cast<int>(-result));
+    if (result != 0) left.why = describe(result);
     return result;
   }
 

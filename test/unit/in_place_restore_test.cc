@@ -319,6 +319,22 @@ TEST(InPlaceRestore, AUserfaultfdOfTheProgramStays) {
   EXPECT_TRUE(is_filled(memory.get(), kBytes));
 }
 
+TEST(InPlaceRestore, AUserfaultfdOnAllocatedMemoryStays) {
+  SKIP_UNLESS_IN_PLACE();
+  PageTable table;
+  auto* const memory = static_cast<char*>(table.allocate(kBytes, 0));
+  fill(memory, kBytes);
+  SharedPages::RangeId range;
+  shared_parts(table, memory, kBytes, &range);
+  UserFault watcher(0);
+  ASSERT_GE(watcher.fd(), 0);
+  watch(watcher, memory, kBytes);
+  table.remove(range);
+  EXPECT_TRUE(is_watched(memory));
+  EXPECT_TRUE(is_filled(memory, kBytes));
+  EXPECT_TRUE(table.deallocate(memory));
+}
+
 // A device would write to other memory than the program reads.
 TEST(InPlaceRestore, PagesStaySharedWhileRegisteredWithTheKernel) {
   SKIP_UNLESS_IN_PLACE();
