@@ -14,19 +14,29 @@
 namespace urma {
 namespace {
 
+// A part of shared memory.
+struct Source {
+  int fd;
+  off_t start;
+  off_t end;
+};
+
+Source source_of(const PageMemory& memory, uint64_t start, uint64_t end) {
+  return {memory.fd(), static_cast<off_t>(memory.offset(start)),
+          static_cast<off_t>(memory.offset(end))};
+}
+
 // Returns false if the memory cannot be read.
-bool read_contents(const PageMemory& memory, uint64_t start, uint64_t end, char* to) {
-  auto at = static_cast<off_t>(memory.offset(start));
-  const off_t stop = at + static_cast<off_t>(end - start);
-  const off_t first = at;
-  while (at < stop) {
-    const off_t data = ::lseek(memory.fd(), at, SEEK_DATA);
+bool read_contents(const Source& from, char* to) {
+  for (off_t at = from.start; at < from.end;) {
+    const off_t data = ::lseek(from.fd, at, SEEK_DATA);
     if (data < 0) return errno == ENXIO;
-    if (data >= stop) return true;
-    const off_t hole = ::lseek(memory.fd(), data, SEEK_HOLE);
+    if (data >= from.end) return true;
+    const off_t hole = ::lseek(from.fd, data, SEEK_HOLE);
     if (hole <= data) return false;
-    for (at = data; at < std::min(stop, hole);) {
-      const ssize_t length = ::pread(memory.fd(), to + (at - first), std::min(stop, hole) - at, at);
+    const off_t stop = std::min(from.end, hole);
+    for (at = data; at < stop;) {
+      const ssize_t length = ::pread(from.fd, to + (at - from.start), stop - at, at);
       if (length < 0 && errno == EINTR) continue;
       if (length <= 0) return false;
       at += length;
@@ -35,15 +45,18 @@ bool read_contents(const PageMemory& memory, uint64_t start, uint64_t end, char*
   return true;
 }
 
+int private_flags(const PageAttributes& attributes) {
+  const int lazy = (attributes.flags & kVmNoReserve) != 0 ? MAP_NORESERVE : 0;
+  return MAP_PRIVATE | MAP_ANONYMOUS | lazy;
+}
+
 bool replace_by_copy(const PageMemory& memory, uint64_t start, uint64_t end, int protection,
                      const PageAttributes& attributes) {
   const uint64_t len = end - start;
-  const int lazy = (attributes.flags & kVmNoReserve) != 0 ? MAP_NORESERVE : 0;
-  void* const copy =
-      ::mmap(nullptr, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | lazy, -1, 0);
+  void* const copy = ::mmap(nullptr, len, PROT_READ | PROT_WRITE, private_flags(attributes), -1, 0);
   if (copy == MAP_FAILED) return false;
   attributes.apply(reinterpret_cast<uint64_t>(copy), len);
-  if (!read_contents(memory, start, end, static_cast<char*>(copy)) ||
+  if (!read_contents(source_of(memory, start, end), static_cast<char*>(copy)) ||
       ::mprotect(copy, len, protection) != 0 ||
       ::mremap(copy, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, start) == MAP_FAILED) {
     ::munmap(copy, len);
@@ -52,11 +65,21 @@ bool replace_by_copy(const PageMemory& memory, uint64_t start, uint64_t end, int
   return true;
 }
 
-// Without memory for a copy: the kernel copies page by page as the child writes.
-bool replace_by_view(const PageMemory& memory, uint64_t start, uint64_t end, int protection) {
-  return ::mmap(reinterpret_cast<void*>(start), end - start, protection,
-                MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, memory.fd(),
-                static_cast<off_t>(memory.offset(start))) != MAP_FAILED;
+// Without address space for a copy elsewhere. What is read below may lie in these very pages, which
+// are empty at first, and so is on the stack. A view of the shared memory would lose what the
+// parent makes private later.
+bool replace_in_place(const PageMemory& memory, uint64_t start, uint64_t end, int protection,
+                      const PageAttributes& attributes) {
+  const Source source = source_of(memory, start, end);
+  const PageAttributes kept = attributes;
+  void* const here = reinterpret_cast<void*>(start);
+  if (::mmap(here, end - start, PROT_READ | PROT_WRITE,
+             private_flags(kept) | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
+    return false;
+  }
+  kept.apply(start, end - start);
+  return read_contents(source, static_cast<char*>(here)) &&
+         ::mprotect(here, end - start, protection) == 0;
 }
 
 // Unmaps what cannot be copied: otherwise the child would write into the parent's memory. Returns
@@ -69,7 +92,7 @@ uint64_t cut_off(uint64_t start, uint64_t end) {
 uint64_t replace(const PageMemory& memory, uint64_t start, uint64_t end, int protection,
                  const PageAttributes& attributes) {
   if (replace_by_copy(memory, start, end, protection, attributes) ||
-      replace_by_view(memory, start, end, protection)) {
+      replace_in_place(memory, start, end, protection, attributes)) {
     return 0;
   }
   return cut_off(start, end);

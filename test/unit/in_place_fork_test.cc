@@ -288,6 +288,36 @@ TEST_F(InPlaceFork, TheChildSeesMemoryAsOfTheFork) {
   table_.remove(range);
 }
 
+// The parent gives its shared memory up while the child lives.
+TEST_F(InPlaceFork, AChildWithoutAddressSpaceKeepsItsCopy) {
+  if (kSanitized) GTEST_SKIP() << "the sanitizers map further memory";
+  const uint64_t bytes = 6 * kMiB;
+  FilledMemory memory(bytes);
+  SharedPages::RangeId range;
+  shared_parts(table_, memory.get(), bytes, &range);
+  int go[2];
+  ASSERT_EQ(::pipe2(go, O_CLOEXEC), 0);
+  const rlim_t mapped = address_space() + kMiB;
+  const rlimit tight = {mapped, mapped};
+  table_.before_fork();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setrlimit(RLIMIT_AS, &tight);
+    if (table_.after_fork_in_child() != 0) ::_exit(2);
+    char said;
+    if (::read(go[0], &said, 1) != 1) ::_exit(3);
+    ::_exit(is_filled(memory.get(), bytes) ? 0 : 1);
+  }
+  table_.after_fork_in_parent();
+  table_.remove(range);
+  ASSERT_EQ(::write(go[1], "g", 1), 1);
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  ::close(go[0]);
+  ::close(go[1]);
+}
+
 TEST_F(InPlaceFork, AChildThatDiesIsNotWaitedFor) {
   PrivateMemory memory(kMiB);
   SharedPages::RangeId range;

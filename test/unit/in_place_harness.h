@@ -140,6 +140,13 @@ inline std::string why_not_in_place() {
     if (!why.empty()) GTEST_SKIP() << why;                     \
   } while (0)
 
+// What this process has mapped.
+inline uint64_t address_space() {
+  uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * kPage;
+}
+
 // The lines of the mappings that overlap [start, end) in /proc/self/maps, or their VmFlags.
 inline std::vector<std::string> areas(uint64_t start, uint64_t end) {
   std::vector<std::string> found;

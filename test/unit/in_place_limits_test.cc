@@ -15,12 +15,6 @@ namespace {
 
 constexpr uint64_t kBytes = 16 * kMiB;
 
-uint64_t address_space() {
-  uint64_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
-  return pages * kPage;
-}
-
 uint64_t kib(const std::string& line) {
   const auto digits = line.find_first_of("0123456789");
   return digits == std::string::npos ? 0 : std::stoull(line.substr(digits));
