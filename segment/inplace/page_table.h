@@ -104,6 +104,7 @@ class PageTable final : public SharedPages {
   };
   struct Turn;
   struct Removal;
+  using RangeMap = std::map<RangeId, Range>;
   using ExtentMap = Extents::Map;
 
   // Sharing. step() returns a measure of its work.
@@ -130,7 +131,8 @@ class PageTable final : public SharedPages {
                                   const std::shared_ptr<PageMemory>& memory,
                                   const PageAttributes& attributes) URMA_REQUIRES(mutex_);
   void enter(Range& range, ExtentMap::node_type entry) URMA_REQUIRES(mutex_);
-  bool finish(RangeId id, Range& range, Turn& turn) URMA_REQUIRES(mutex_);
+  RangeMap::iterator next_to_move(RangeMap::iterator found) URMA_REQUIRES(mutex_);
+  void finish(Range& range) URMA_REQUIRES(mutex_);
   // Between these calls mremap() of the range's memory to a larger size fails.
   void forbid_growth(const Range& range) URMA_REQUIRES(mutex_);
   void permit_growth(const Range& range) URMA_REQUIRES(mutex_);
@@ -179,8 +181,8 @@ class PageTable final : public SharedPages {
 
   mutable TurnMutex mutex_;
   bool in_place_ URMA_GUARDED_BY(mutex_) = true;
-  std::map<RangeId, Range> ranges_ URMA_GUARDED_BY(mutex_);
-  std::map<RangeId, Range> going_ URMA_GUARDED_BY(mutex_);  // those that remove_some() works on
+  RangeMap ranges_ URMA_GUARDED_BY(mutex_);
+  RangeMap going_ URMA_GUARDED_BY(mutex_);  // those that remove_some() works on
   RangeId next_id_ URMA_GUARDED_BY(mutex_) = 1;
   Extents extents_ URMA_GUARDED_BY(mutex_);
   OwnMemory own_ URMA_GUARDED_BY(mutex_);

@@ -134,16 +134,27 @@ bool PageTable::share(RangeId id, uint64_t budget) {
     const MutexLock lock(mutex_);
     const auto found = ranges_.find(id);
     if (found == ranges_.end() || found->second.done) return true;
-    Range& range = found->second;
-    if (range.cursor < range.last) {
-      const uint64_t cost = step(id, range, turn);
-      if (cost == 0) return false;
-      moved += cost;
-    } else if (finish(id, range, turn)) {
+    const auto unfinished = next_to_move(found);
+    if (unfinished == ranges_.end()) {
+      finish(found->second);
       return true;
     }
-    if (moved >= budget || turn.over) return false;
+    const uint64_t cost = step(unfinished->first, unfinished->second, turn);
+    moved += cost;
+    if (cost == 0 || moved >= budget || turn.over) return false;
   }
+}
+
+// The range itself, or another that still moves pages into memory that this one uses: a sealed
+// descriptor cannot be mapped for writing. ranges_.end() if all is moved.
+PageTable::RangeMap::iterator PageTable::next_to_move(RangeMap::iterator found) {
+  const Range& range = found->second;
+  if (range.cursor < range.last) return found;
+  return std::find_if(ranges_.begin(), ranges_.end(), [&](const auto& other) {
+    const auto& [id, mover] = other;
+    return mover.cursor < mover.last && mover.memory != nullptr && !mover.memory->sealed() &&
+           std::find(range.used.begin(), range.used.end(), mover.memory) != range.used.end();
+  });
 }
 
 uint64_t PageTable::step(RangeId id, Range& range, Turn& turn) {
@@ -402,20 +413,10 @@ void PageTable::withhold(Range& range, const PageMemory& memory) {
   }
 }
 
-// Seals the used memory. Memory that another range still moves pages into is completed first: a
-// sealed descriptor cannot be mapped for writing.
-bool PageTable::finish(RangeId id, Range& range, Turn& turn) {
+// Seals the used memory.
+void PageTable::finish(Range& range) {
   for (const auto& memory : range.used) {
-    if (memory->sealed()) continue;
-    const auto mover = std::find_if(ranges_.begin(), ranges_.end(), [&](const auto& other) {
-      return other.first != id && other.second.memory == memory &&
-             other.second.cursor < other.second.last;
-    });
-    if (mover != ranges_.end()) {
-      step(mover->first, mover->second, turn);
-      return false;
-    }
-    if (!memory->seal(range.audience)) withhold(range, *memory);
+    if (!memory->sealed() && !memory->seal(range.audience)) withhold(range, *memory);
   }
   range.done = true;
   forbid_growth(range);
@@ -423,7 +424,6 @@ bool PageTable::finish(RangeId id, Range& range, Turn& turn) {
   if (std::find(range.used.begin(), range.used.end(), range.memory) == range.used.end()) {
     range.memory.reset();
   }
-  return true;
 }
 
 }  // namespace urma

@@ -319,6 +319,25 @@ TEST(InPlace, InterleavedTurnsComplete) {
   EXPECT_TRUE(is_filled(memory.get(), bytes));
 }
 
+// A range whose pages another one moves ends its turn as others do, however much is left to move.
+TEST(InPlace, PagesOfAnotherRangeCountInATurn) {
+  SKIP_UNLESS_IN_PLACE();
+  PageTable table;
+  const uint64_t bytes = 16 * kMiB;
+  FilledMemory memory(bytes, 0, 2 * kMiB);
+  const auto large = table.add(address(memory.get()), bytes, kReaders);
+  const auto small = table.add(address(memory.get()), kPage, kReaders);
+  ASSERT_FALSE(table.share(large, 1));
+  ASSERT_FALSE(table.share(small, 1));
+  EXPECT_FALSE(table.share(small, 1));
+  EXPECT_EQ(table.parts(large).back().reason, URMA_EXT_REASON_NOT_IMPORTED);
+  share_all(table, small);
+  share_all(table, large);
+  table.remove(small);
+  table.remove(large);
+  EXPECT_TRUE(is_filled(memory.get(), bytes));
+}
+
 TEST(InPlace, ARangeThatIsHalfSharedCanBeRemoved) {
   SKIP_UNLESS_IN_PLACE();
   PageTable table;
