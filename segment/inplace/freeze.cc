@@ -10,6 +10,7 @@
 namespace urma {
 namespace {
 
+using kernel::kPageBytes;
 using kernel::PageRegion;
 
 constexpr uint32_t kRegionsPerScan = 64;
@@ -26,7 +27,12 @@ long FreezeCalls::freeze_absent(FreezeStep step, uint64_t va, uint64_t len) {
 
 void FreezeCalls::thaw(uint64_t va, uint64_t len) {
   uffdio_range range = {va, len};
-  raw_syscall(SYS_ioctl, uffd_, UFFDIO_UNREGISTER, &range);
+  if (raw_syscall(SYS_ioctl, uffd_, UFFDIO_UNREGISTER, &range) == 0 || len <= kPageBytes) return;
+  // Any thread may unmap memory beside the program's pages, and map there what cannot be frozen:
+  // the kernel then refuses all of it.
+  const uint64_t half = len / 2 / kPageBytes * kPageBytes;
+  thaw(va, half);
+  thaw(va + half, len - half);
 }
 
 void FreezeCalls::wake(uint64_t va, uint64_t len) {

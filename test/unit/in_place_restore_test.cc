@@ -458,6 +458,24 @@ TEST(InPlaceRestore, SharedMemoryCannotBeGrown) {
   }
 }
 
+// Another thread unmaps memory beside a chunk, and maps a file there, while it is frozen too.
+TEST(InPlaceRestore, AMappedFileKeepsNothingFrozen) {
+  SKIP_UNLESS_IN_PLACE();
+  PrivateMemory memory(2 * kMiB);
+  const UserFault fault(0);
+  FreezeCalls calls(fault.fd(), -1, {});
+  ASSERT_EQ(calls.freeze_absent(FreezeStep::kNone, address(memory.get()), 2 * kMiB), 0);
+  const Fd file(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  ASSERT_NE(::mmap(memory.get() + 37 * kPage, 3 * kPage, PROT_READ, MAP_PRIVATE | MAP_FIXED,
+                   file.get(), 0),
+            MAP_FAILED);
+  ASSERT_NE(smaps_line(memory.get(), "VmFlags").find(" um"), std::string::npos);
+  calls.thaw(address(memory.get()), 2 * kMiB);
+  for (const uint64_t page : {0, 36, 40, 511}) {
+    EXPECT_EQ(smaps_line(memory.get() + page * kPage, "VmFlags").find(" um"), std::string::npos);
+  }
+}
+
 // Pages that the program has moved elsewhere stay shared, which is reported. They are moved area by
 // area: Linux 6.12 does not move several with one call, and the last page is a separate one.
 TEST(InPlaceRestore, PagesThatTheProgramHasMovedAreReported) {
