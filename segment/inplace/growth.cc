@@ -38,6 +38,8 @@ void PageTable::permit_growth(const Range& range) {
   uint64_t va = 0;
   const auto extent = end_piece(range, &va);
   if (extent == extents_.end() || !memory_map().usable()) return;
+  // Another range needs the same pages: they must not grow as long as it stands.
+  if (extent->second.claims.size() > 1) return;
   const auto vma = map_->find(va);
   if (!vma || vma->start > va || vma->end < range.last ||
       !extent->second.memory->is_mapped_by(*vma)) {

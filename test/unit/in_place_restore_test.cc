@@ -458,6 +458,22 @@ TEST(InPlaceRestore, SharedMemoryCannotBeGrown) {
   }
 }
 
+TEST(InPlaceRestore, SharedMemoryCannotBeGrownWhileOneOfTwoRangesStands) {
+  SKIP_UNLESS_IN_PLACE();
+  PageTable table;
+  FilledMemory memory(kBytes);
+  SharedPages::RangeId first;
+  SharedPages::RangeId second;
+  shared_parts(table, memory.get(), kBytes, &first);
+  shared_parts(table, memory.get() + kMiB, kBytes - kMiB, &second);
+  for (const auto range : {first, second}) {
+    EXPECT_EQ(::mremap(memory.get() + kMiB, kBytes - kMiB, 2 * kBytes, MREMAP_MAYMOVE), MAP_FAILED);
+    table.remove(range);
+  }
+  EXPECT_EQ(areas(address(memory.get()), address(memory.get()) + kBytes).size(), 1u);
+  EXPECT_TRUE(is_filled(memory.get(), kBytes));
+}
+
 // Another thread unmaps memory beside a chunk, and maps a file there, while it is frozen too.
 TEST(InPlaceRestore, AMappedFileKeepsNothingFrozen) {
   SKIP_UNLESS_IN_PLACE();
