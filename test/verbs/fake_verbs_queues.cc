@@ -192,6 +192,12 @@ bool is_valid_change(const FakeQp& qp, const ibv_qp_attr& attr, int mask) {
     if (global && attr.ah_attr.grh.sgid_index >= options.gids.size()) return false;
   }
   if ((mask & IBV_QP_PATH_MTU) != 0 && attr.path_mtu > options.mtu) return false;
+  // Fields of 3 and 5 bits.
+  if (((mask & IBV_QP_RNR_RETRY) != 0 && attr.rnr_retry > 7) ||
+      ((mask & IBV_QP_TIMEOUT) != 0 && attr.timeout > 31) ||
+      ((mask & IBV_QP_MIN_RNR_TIMER) != 0 && attr.min_rnr_timer > 31)) {
+    return false;
+  }
   return ((mask & IBV_QP_MAX_QP_RD_ATOMIC) == 0 || attr.max_rd_atomic <= options.max_rd_atomic) &&
          ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) == 0 ||
           attr.max_dest_rd_atomic <= options.max_rd_atomic);

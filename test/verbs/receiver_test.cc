@@ -40,6 +40,16 @@ TEST(ReceiverTest, ManySendersShareTheReceives) {
   }
 }
 
+TEST(ReceiverTest, LargerTimesThanTheDeviceHasAreItsLargest) {
+  Pair pair({}, 16, [](urma_jfs_cfg_t* send, urma_jfr_cfg_t* receive) {
+    send->rnr_retry = send->err_timeout = receive->min_rnr_timer = UINT8_MAX;
+  });
+  ASSERT_EQ(pair.post_receive(1), URMA_SUCCESS);
+  pair.post_send(2);
+  EXPECT_EQ(pair.sent(1)[0].status, URMA_CR_SUCCESS);
+  EXPECT_EQ(pair.received(1)[0].status, URMA_CR_SUCCESS);
+}
+
 TEST(ReceiverTest, ChainIsPostedInBatches) {
   NEEDS_FAKE();
   Pair pair({}, 64);

@@ -118,7 +118,7 @@ void Control::stop_listening(uint16_t port) {
 void Control::end_requests() {
   for (const auto& [id, call] : std::exchange(calls_, {})) {
     wire_.service->cancel(call.timer);
-    call.on_reply({Answer::kUnreachable, {}}, {});
+    guarded(URMA_LOG_SITE, [&] { call.on_reply({Answer::kUnreachable, {}}, {}); });
   }
 }
 

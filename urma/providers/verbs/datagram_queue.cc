@@ -247,9 +247,8 @@ DatagramPath::Step DatagramPath::post(SendEntry* entry, urma_cr_status_t* status
   request.wr.ud = {address_.get(), reply.end.qpn, reply.qkey};
   ibv_send_wr* bad = nullptr;
   const int error = sender_->post_send(sends.pair(), &request, &bad);
-  if (error == ENOMEM || error == EAGAIN) [[unlikely]]
-    return Step::kWait;
   if (error != 0) [[unlikely]] {
+    if (error == ENOMEM || error == EAGAIN) return Step::kWait;
     URMA_LOG_LIMITED(ERR, "queue {:#x}: the device refuses a request to id {:#x} with errno {}",
                      sender_->id().id, target()->id.id, error);
     *status = URMA_CR_LOC_OPERATION_ERR;

@@ -17,6 +17,9 @@ constexpr uint32_t kPsnMask = 0xFFFFFF;
 // 7 would be indefinite on Soft-RoCE: it would go on sending to a peer that gave the connection up
 // while the network was down.
 constexpr uint8_t kRetries = 6;
+// The largest values of the fields, which have 5 and 3 bits: a program may ask for more.
+constexpr uint8_t kLongestTimer = 31;
+constexpr uint8_t kRetryForEver = 7;
 constexpr uint8_t kHopLimit = 64;
 // 0 would be indefinite.
 constexpr uint8_t kDefaultTimeout = 17;
@@ -122,7 +125,7 @@ void QueuePair::receive_from(const LinkEnd& peer, const Patience& patience) {
   attr.dest_qp_num = peer.qpn;
   attr.rq_psn = peer.psn & kPsnMask;
   attr.max_dest_rd_atomic = address_.rd_atomic;
-  attr.min_rnr_timer = patience.min_rnr_timer;
+  attr.min_rnr_timer = std::min(patience.min_rnr_timer, kLongestTimer);
   attr.ah_attr = address_vector(*device_, origin_, peer, patience.service_level);
   change(&attr,
          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
@@ -133,9 +136,10 @@ void QueuePair::receive_from(const LinkEnd& peer, const Patience& patience) {
 void QueuePair::send_to(const LinkEnd& peer, const Patience& patience) {
   ibv_qp_attr attr = {};
   attr.qp_state = IBV_QPS_RTS;
-  attr.timeout = patience.timeout != 0 ? patience.timeout : kDefaultTimeout;
+  attr.timeout =
+      patience.timeout != 0 ? std::min(patience.timeout, kLongestTimer) : kDefaultTimeout;
   attr.retry_cnt = kRetries;
-  attr.rnr_retry = patience.rnr_retry;
+  attr.rnr_retry = std::min(patience.rnr_retry, kRetryForEver);
   attr.sq_psn = address_.psn;
   const int most = device_->info().limits.orig_attr.max_qp_init_rd_atom;
   attr.max_rd_atomic = std::min(most_rd_atomic(most), peer.rd_atomic);
