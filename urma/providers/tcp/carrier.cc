@@ -205,8 +205,8 @@ OwnFd Carrier::next_socket() {
                        "descriptors (ulimit -n)",
                        room ? std::strerror(errno) : "three quarters are taken");
     }
-    look_at_listeners(false);
     newcomers_->wake_in(kPauseNs);
+    look_at_listeners(false);
   }
 }
 

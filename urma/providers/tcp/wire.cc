@@ -194,9 +194,6 @@ void Wire::reach(const Address& to, std::function<void(const Ref&)> told) {
 // `process`: if it is known, and not only from before.
 void Wire::was_silent(const Address& there, const Peer& process) {
   const uint64_t now = monotonic_ns();
-  std::erase_if(silences_, [&](const auto& entry) {
-    return now - entry.second.since_ns > kSilencesKept * timeout_ns_;
-  });
   Silence& silence = silences_[there];
   if (process != Peer()) silence.process = process;
   for (auto& [at, other] : silences_) {
@@ -205,6 +202,9 @@ void Wire::was_silent(const Address& there, const Peer& process) {
     other.since_ns = now;
     other.until_ns = now + timeout_ns_ / kBeatsPerTimeout;
   }
+  std::erase_if(silences_, [&](const auto& entry) {
+    return now - entry.second.since_ns > kSilencesKept * timeout_ns_;
+  });
 }
 
 bool Wire::is_silent(const Address& there) const {

@@ -107,7 +107,8 @@ class Wire final : public urma::Wire {
   // It is lost; called with its lock held.
   void leave(const Connection& connection);
   void lost(const Ref& connection);
-  // Whether it wants room in its socket; called with its lock held.
+  // For data, and for room in its socket if it wants that. False, with errno, if that fails, as it
+  // may for a new one.
   bool watch(const Connection& connection, bool wants_room, int how = EPOLL_CTL_MOD);
 
  private:

@@ -86,7 +86,8 @@ void Wire::ask(const SearchRef& search, const Ref& connection) {
 void Wire::end_search(const SearchRef& search, Answer answer, const Ref& connection) {
   if (std::exchange(search->over, true)) return;
   searches_.erase({search->kind, search->id, bytes_of(search->eid)});
-  for (const OnFound& told : search->told) {
+  // They own what asked, and a question under way keeps the search.
+  for (const OnFound& told : std::exchange(search->told, {})) {
     guarded(URMA_LOG_SITE, [&] { told(answer, connection); });
   }
   if (connection != nullptr) {
