@@ -7,7 +7,6 @@
 #include <bit>
 #include <chrono>
 #include <filesystem>
-#include <string>
 #include <system_error>
 
 #include "jetty/faulty.h"
@@ -31,12 +30,14 @@ constexpr std::chrono::milliseconds kLastOpenings(100);
 OwnerKey key_of(const Link& link) { return {link.serial()}; }
 
 // This one included. A process that was killed counts until it is cleaned up.
-auto count_processes(const std::string& dir) {
-  std::error_code unreadable;
-  const std::filesystem::directory_iterator files(dir, unreadable);
-  return std::count_if(begin(files), end(files), [](const auto& file) {
-    return file.path().filename().native().starts_with("slot-");
-  });
+size_t count_processes(int dir_fd) {
+  std::error_code error;
+  size_t count = 0;
+  std::filesystem::directory_iterator file(urma::format("/proc/self/fd/{}", dir_fd), error);
+  for (; !error && file != end(file); file.increment(error)) {
+    if (file->path().filename().native().starts_with("slot-")) ++count;
+  }
+  return count;
 }
 
 }  // namespace
@@ -119,7 +120,7 @@ void Transport::log_absence(const char* kind, uint32_t id) const {
       "no process in {} answers for {} {:#x} (processes there: {}); see that the other "
       "program runs, as the same user, with the same URMA_RUNTIME_DIR or "
       "XDG_RUNTIME_DIR, and without PrivateTmp",
-      runtime().path(), kind, id, count_processes(runtime().path()));
+      runtime().path(), kind, id, count_processes(runtime().dir_fd()));
 }
 
 std::shared_ptr<Link> Transport::link_to(uint32_t slot) {
