@@ -288,6 +288,8 @@ std::unique_ptr<shm::OpaqueLanding> Transport::land(std::span<const LocalPiece> 
 void Transport::describe(const urma::Segment& segment,
                          const std::function<void(std::span<const int> fds)>& send) {
   const auto& told = static_cast<const Segment&>(segment);
+  // The allocation may be shared for another segment: this one need not be for peers.
+  if (told.signal == nullptr && (!told.allocation->shared || told.access == 0)) return;
   const SharedMemory memory =
       SharedMemory::create("urma-device", sizeof(MemoryDescription), PeerMay::kRead);
   auto& description = *static_cast<MemoryDescription*>(memory.data());
@@ -302,8 +304,6 @@ void Transport::describe(const urma::Segment& segment,
     return send(fds);
   }
   const Allocation& allocation = *told.allocation;
-  // The allocation may be shared for another segment: this one need not be for peers.
-  if (!allocation.shared || told.access == 0) return;
   description.generation = allocation.generation;
   description.offset = told.base - allocation.base;
   description.bytes = allocation.bytes;
