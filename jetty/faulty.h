@@ -155,7 +155,7 @@ template <typename Faulty, typename Object, typename Handle>
 urma_status_t post_send(Handle* handle, urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
   auto* object = static_cast<Object*>(handle);
   auto* sender = static_cast<Faulty*>(object->sender());
-  if (sender == nullptr) return reject_inactive(wr, bad_wr);
+  if (sender == nullptr) return reject_inactive(handle, wr, bad_wr);
   bool fails = false;
   const urma_status_t status = sender->post(wr, bad_wr, &fails);
   if (fails) fail_now(object);
@@ -166,7 +166,7 @@ template <typename Receiver, typename Object, typename Handle>
 urma_status_t post_receive(Handle* handle, urma_jfr_wr_t* wr, urma_jfr_wr_t** bad_wr) noexcept {
   auto* object = static_cast<Object*>(handle);
   auto* receiver = static_cast<Receiver*>(object->receiver());
-  if (receiver == nullptr) return reject_inactive(wr, bad_wr);
+  if (receiver == nullptr) return reject_inactive(handle, wr, bad_wr);
   const urma_status_t status = receiver->post(wr, bad_wr);
   judge_receives(receives_of(object), wr, status == URMA_SUCCESS ? nullptr : *bad_wr);
   return status;

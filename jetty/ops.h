@@ -18,8 +18,10 @@ urma_ops_t make_ops(const char* name);
 void add_queue_ops(urma_ops_t* ops);
 void add_control_ops(urma_ops_t* ops);
 
-template <typename Wr>
-[[gnu::cold, gnu::noinline]] urma_status_t reject_inactive(Wr* wr, Wr** bad_wr) noexcept {
+// Has the arguments of a post, and keeps them: so that a post moves none of them first.
+template <typename Handle, typename Wr>
+[[gnu::cold, gnu::noipa]] urma_status_t reject_inactive(Handle* /*handle*/, Wr* wr,
+                                                        Wr** bad_wr) noexcept {
   *bad_wr = wr;
   return guarded(URMA_LOG_SITE, [] { return refuse_inactive("post"); });
 }
@@ -29,7 +31,7 @@ template <typename Half, auto half_of, typename Object, typename Handle, typenam
 urma_status_t post(Handle* handle, Wr* wr, Wr** bad_wr) noexcept {
   auto* half = static_cast<Half*>((static_cast<Object*>(handle)->*half_of)());
   if (half == nullptr) [[unlikely]]
-    return reject_inactive(wr, bad_wr);
+    return reject_inactive(handle, wr, bad_wr);
   return half->post(wr, bad_wr);
 }
 
