@@ -850,9 +850,10 @@ urma_status_t urma_rearm_jfc(urma_jfc_t* jfc, bool solicited_only);
 // JFCs, 16 at most, that raised one into `jfc`. Acknowledge each event with urma_ack_jfc. Then poll
 // until empty, and arm again; acknowledging, arming and polling may come in any order after it. If
 // events come faster than the kernel wakes a thread, it looks for them instead of sleeping, for up
-// to URMA_BUSY_POLL_US at a time. Thread-safe. Returns the number of JFCs, 0: none in time; -1: an
-// argument is NULL, jfc_cnt is 0, or waiting failed or was interrupted (errno). Specification:
-// Completion Record.
+// to URMA_BUSY_POLL_US at a time. Thread-safe.
+// Returns the number of JFCs, 0: none in time; -1: an argument is NULL, jfc_cnt is 0, or waiting
+// failed or was interrupted (errno).
+// Specification: Completion Record.
 int urma_wait_jfc(urma_jfce_t* jfce, uint32_t jfc_cnt, int time_out, urma_jfc_t** jfc);
 
 // Acknowledges events: nevents[i] of them for jfc[i], for `jfc_cnt` entries. Entries that are NULL
@@ -887,7 +888,9 @@ urma_status_t urma_user_ctl(urma_context_t* ctx, urma_user_ctl_in_t* in, urma_us
 // thread. It may ask for devices and groups, and replace itself, but make no other call: the
 // library may hold locks while it writes a line. An earlier function has returned when this
 // returns, unless it makes this call itself: so hold no lock that it takes. Thread-safe, also
-// before urma_init. Returns URMA_SUCCESS; URMA_EINVAL: NULL. Specification: Context Management.
+// before urma_init.
+// Returns URMA_SUCCESS; URMA_EINVAL: NULL.
+// Specification: Context Management.
 urma_status_t urma_register_log_func(urma_log_cb_t func);
 
 // As urma_register_log_func, for a function that also gets the source location. The last

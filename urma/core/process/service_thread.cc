@@ -49,8 +49,8 @@ void run_guarded(const Body& body) {
 }
 
 // Threads of one real-time priority take no turns: a program that polls with its own on all of its
-// processors would never let ours run, and would wait for it for ever. By the thread that makes it,
-// since it may not even begin otherwise.
+// processors would never let this one run, and would wait for it indefinitely. By the thread that
+// makes it, since it may not even begin otherwise.
 void raise_above_maker(pthread_t thread) {
   const int policy = ::sched_getscheduler(0);
   sched_param param;

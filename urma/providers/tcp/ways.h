@@ -48,8 +48,8 @@ class SendingEnd {
 
   // Called by the search for the owner of the target. False if that is too late.
   bool found(std::shared_ptr<Connection> connection, uint32_t way);
-  // The owner's answer, or that of a search in vain. True if the owner of the target must be told
-  // that nothing follows.
+  // The owner's answer, from its connection, or that of a search that found nobody. True if the
+  // owner of the target must be told that nothing follows.
   bool answered(Answer answer, uint32_t members = 0);
 
   // Called by the connection.
