@@ -39,6 +39,33 @@ class InPlaceFork : public testing::Test {
   PageTable table_;
 };
 
+// Where a forked child waits for its parent.
+class Gate {
+ public:
+  Gate() { EXPECT_EQ(::pipe2(ends_, O_CLOEXEC), 0); }
+  ~Gate() {
+    ::close(ends_[0]);
+    ::close(ends_[1]);
+  }
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+
+  void wait() {
+    char said;
+    if (::read(ends_[0], &said, 1) != 1) ::_exit(3);
+  }
+  // Returns when the child has ended.
+  void let_through(pid_t child) {
+    ASSERT_EQ(::write(ends_[1], "g", 1), 1);
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+
+ private:
+  int ends_[2];
+};
+
 TEST_F(InPlaceFork, TheChildHasItsOwnCopy) {
   const uint64_t bytes = 6 * kMiB;
   FilledMemory memory(bytes);
@@ -295,8 +322,7 @@ TEST_F(InPlaceFork, AChildWithoutAddressSpaceKeepsItsCopy) {
   FilledMemory memory(bytes);
   SharedPages::RangeId range;
   shared_parts(table_, memory.get(), bytes, &range);
-  int go[2];
-  ASSERT_EQ(::pipe2(go, O_CLOEXEC), 0);
+  Gate gate;
   const rlim_t mapped = address_space() + kMiB;
   const rlimit tight = {mapped, mapped};
   table_.before_fork();
@@ -304,18 +330,12 @@ TEST_F(InPlaceFork, AChildWithoutAddressSpaceKeepsItsCopy) {
   if (child == 0) {
     ::setrlimit(RLIMIT_AS, &tight);
     if (table_.after_fork_in_child() != 0) ::_exit(2);
-    char said;
-    if (::read(go[0], &said, 1) != 1) ::_exit(3);
+    gate.wait();
     ::_exit(is_filled(memory.get(), bytes) ? 0 : 1);
   }
   table_.after_fork_in_parent();
   table_.remove(range);
-  ASSERT_EQ(::write(go[1], "g", 1), 1);
-  int status = -1;
-  ::waitpid(child, &status, 0);
-  EXPECT_EQ(status, 0);
-  ::close(go[0]);
-  ::close(go[1]);
+  gate.let_through(child);
 }
 
 TEST_F(InPlaceFork, AChildThatDiesIsNotWaitedFor) {
@@ -341,24 +361,17 @@ TEST_F(InPlaceFork, ALateChildStillGetsItsCopy) {
   shared_parts(table_, memory.get(), bytes, &whole);
   shared_parts(table_, memory.get(), kPage, &page);
   table_.set_child_wait(0);
-  int go[2];
-  ASSERT_EQ(::pipe2(go, O_CLOEXEC), 0);
+  Gate gate;
   table_.before_fork();
   const pid_t child = ::fork();
   if (child == 0) {
-    char said;
-    if (::read(go[0], &said, 1) != 1) ::_exit(2);
+    gate.wait();
     table_.after_fork_in_child();
     ::_exit(is_filled(memory.get(), bytes) ? 0 : 1);
   }
   table_.after_fork_in_parent();
   table_.remove(whole);
-  ASSERT_EQ(::write(go[1], "g", 1), 1);
-  int status = -1;
-  ::waitpid(child, &status, 0);
-  EXPECT_EQ(status, 0);
-  ::close(go[0]);
-  ::close(go[1]);
+  gate.let_through(child);
   table_.remove(page);
   EXPECT_TRUE(is_filled(memory.get(), bytes));
 }
