@@ -14,6 +14,7 @@
 
 #include "jetty/iovecs.h"
 #include "jetty/memory_access.h"
+#include "jetty/simple_request.h"
 #include "jetty/work_request.h"
 #include "urma/providers/shm/remote.h"
 #include "urma_types.h"
@@ -33,15 +34,13 @@ inline void copy_mapped(Direction direction, char* mapped, std::span<const iovec
   }
 }
 
-// Requests that can be executed at once.
-enum class DirectKind { kWrite, kRead, kSend, kAtomic, kWriteAtomic, kNone };
-
-[[gnu::always_inline]] inline DirectKind direct_kind_of(uint32_t opcode) {
-  if (opcode == URMA_OPC_WRITE) return DirectKind::kWrite;
-  if (opcode == URMA_OPC_SEND || opcode == URMA_OPC_SEND_IMM) return DirectKind::kSend;
-  if (opcode == URMA_OPC_READ) return DirectKind::kRead;
-  if (opcode >= URMA_OPC_CAS && opcode <= URMA_OPC_FXOR) return DirectKind::kAtomic;
-  return opcode == URMA_OPC_WRITE_ATOMIC ? DirectKind::kWriteAtomic : DirectKind::kNone;
+// The kind of a request that can be executed at once; kNone for all others.
+[[gnu::always_inline]] inline OpKind direct_kind_of(uint32_t opcode) {
+  if (opcode == URMA_OPC_WRITE) return OpKind::kWrite;
+  if (opcode == URMA_OPC_SEND || opcode == URMA_OPC_SEND_IMM) return OpKind::kSend;
+  if (opcode == URMA_OPC_READ) return OpKind::kRead;
+  if (opcode >= URMA_OPC_CAS && opcode <= URMA_OPC_FXOR) return OpKind::kAtomic;
+  return opcode == URMA_OPC_WRITE_ATOMIC ? OpKind::kWriteAtomic : OpKind::kNone;
 }
 
 // A one-sided request with one local piece whose remote side is mapped.
@@ -85,62 +84,35 @@ struct DirectSend {
 // The functions below return false if a request is invalid or not simple: the long way then
 // finds out what is wrong. Nothing was executed.
 
-[[gnu::always_inline]] inline bool view_transfer(const urma_sg_t& local, const urma_sg_t& remote,
-                                                 uint32_t access, bool in_wr, uint32_t max_inline,
-                                                 uint32_t limit, DirectAccess* request) {
-  if (local.num_sge != 1 || remote.num_sge == 0 || local.sge == nullptr || remote.sge == nullptr) {
-    return false;
-  }
-  const urma_sge_t& piece = local.sge[0];
-  if (piece.len - 1 >= limit) return false;
-  if (in_wr) [[unlikely]] {
-    if (piece.len > max_inline) return false;
+template <OpKind kKind>
+[[gnu::always_inline]] inline bool view_direct(const urma_jfs_wr_t& wr, uint32_t max_inline,
+                                               uint32_t limit, DirectAccess* access) {
+  SimpleRequest request;
+  if (!view_simple<kKind>(wr, &request)) return false;
+  const urma_sge_t& piece = *request.local;
+  if (kKind != OpKind::kAtomic && piece.len - 1 >= limit) return false;
+  if (wr.flag.bs.inline_flag != 0) [[unlikely]] {
+    if (kKind == OpKind::kRead || kKind == OpKind::kAtomic || piece.len > max_inline) return false;
   } else if (!local_stands(piece)) {
     return false;
   }
-  request->local = reinterpret_cast<char*>(piece.addr);
-  request->bytes = piece.len;
-  return find_mapped(remote.sge[0], piece.len, access, request);
-}
-
-// cas and faa begin with the same two members.
-[[gnu::always_inline]] inline bool view_atomic(const urma_jfs_wr_t& wr, DirectAccess* request) {
-  const urma_sge_t* local = wr.cas.src;
-  const urma_sge_t* remote = wr.cas.dst;
-  if (wr.flag.bs.inline_flag != 0 || local == nullptr || remote == nullptr ||
-      (local->len != 8 && local->len != 4) || (remote->addr & (local->len - 1)) != 0 ||
-      !local_stands(*local)) {
+  if (kKind == OpKind::kWriteAtomic &&
+      (!valid_width(wr.opcode, piece.len) || request.remote->addr % piece.len != 0)) {
     return false;
   }
-  request->local = reinterpret_cast<char*>(local->addr);
-  request->bytes = local->len;
-  return find_mapped(*remote, local->len, URMA_ACCESS_ATOMIC, request);
-}
-
-template <DirectKind kKind>
-[[gnu::always_inline]] inline bool view_direct(const urma_jfs_wr_t& wr, uint32_t max_inline,
-                                               uint32_t limit, DirectAccess* request) {
-  const bool in_wr = wr.flag.bs.inline_flag != 0;
-  const urma_rw_wr_t& rw = wr.rw;
-  if constexpr (kKind == DirectKind::kAtomic) {
-    return view_atomic(wr, request);
-  } else if constexpr (kKind == DirectKind::kRead) {
-    return !in_wr && view_transfer(rw.dst, rw.src, URMA_ACCESS_READ, false, 0, limit, request);
-  } else {
-    return view_transfer(rw.src, rw.dst, URMA_ACCESS_WRITE, in_wr, max_inline, limit, request) &&
-           (kKind == DirectKind::kWrite ||
-            (valid_width(wr.opcode, request->bytes) && rw.dst.sge[0].addr % request->bytes == 0));
-  }
+  access->local = reinterpret_cast<char*>(piece.addr);
+  access->bytes = piece.len;
+  return find_mapped(*request.remote, piece.len, right_of(kKind), access);
 }
 
 [[gnu::always_inline]] inline bool view_send(const urma_jfs_wr_t& wr, uint32_t max_inline,
-                                             DirectSend* request) {
-  const urma_sg_t& local = wr.send.src;
-  *request = {nullptr, 0};
-  if (local.num_sge == 0) return true;
-  if (local.num_sge != 1 || local.sge == nullptr) return false;
-  const urma_sge_t& piece = local.sge[0];
-  *request = {reinterpret_cast<const char*>(piece.addr), piece.len};
+                                             DirectSend* send) {
+  *send = {nullptr, 0};
+  if (wr.send.src.num_sge == 0) return true;
+  SimpleRequest request;
+  if (!view_simple<OpKind::kSend>(wr, &request)) return false;
+  const urma_sge_t& piece = *request.local;
+  *send = {reinterpret_cast<const char*>(piece.addr), piece.len};
   if (piece.len == 0) return true;
   return wr.flag.bs.inline_flag != 0 ? piece.len <= max_inline : local_stands(piece);
 }
@@ -153,12 +125,12 @@ inline bool is_open(const urma_jfs_wr_t& wr) {
 
 // False if a read may have brought what the owner has stored there after the registration. One of
 // few bytes is not worth the look.
-template <DirectKind kKind, bool kFew>
+template <OpKind kKind, bool kFew>
 [[gnu::always_inline]] inline bool execute_direct(const urma_jfs_wr_t& wr,
                                                   const DirectAccess& request) {
-  if constexpr (kKind == DirectKind::kWrite) {
+  if constexpr (kKind == OpKind::kWrite) {
     copy_in_order<kFew>(request.mapped, request.local, request.bytes);
-  } else if constexpr (kKind == DirectKind::kRead) {
+  } else if constexpr (kKind == OpKind::kRead) {
     copy_in_order<kFew>(request.local, request.mapped, request.bytes);
     if constexpr (!kFew) {
       // SYNC(segment-gone): this acquire fence, after the copy, pairs with the release fence in
@@ -166,7 +138,7 @@ template <DirectKind kKind, bool kFew>
       std::atomic_thread_fence(std::memory_order_acquire);
       return request.grant->stands();
     }
-  } else if constexpr (kKind == DirectKind::kWriteAtomic) {
+  } else if constexpr (kKind == OpKind::kWriteAtomic) {
     write_whole(request.mapped, request.local, request.bytes);
   } else {
     // faa.operand lies where cas.cmp_data does.

@@ -90,25 +90,25 @@ urma_status_t Sender::post_behind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noe
 
 inline urma_status_t Sender::post_held(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
   switch (direct_kind_of(wr->opcode)) {
-    case DirectKind::kWrite:
-      return post_one_or_run<DirectKind::kWrite>(wr, bad_wr);
-    case DirectKind::kRead:
-      return post_one_or_run<DirectKind::kRead>(wr, bad_wr);
-    case DirectKind::kSend:
-      return post_one_or_run<DirectKind::kSend>(wr, bad_wr);
-    case DirectKind::kAtomic:
-      return post_one_or_run<DirectKind::kAtomic>(wr, bad_wr);
+    case OpKind::kWrite:
+      return post_one_or_run<OpKind::kWrite>(wr, bad_wr);
+    case OpKind::kRead:
+      return post_one_or_run<OpKind::kRead>(wr, bad_wr);
+    case OpKind::kSend:
+      return post_one_or_run<OpKind::kSend>(wr, bad_wr);
+    case OpKind::kAtomic:
+      return post_one_or_run<OpKind::kAtomic>(wr, bad_wr);
     default:
       return post_rest(wr, bad_wr);
   }
 }
 
-template <DirectKind kKind>
+template <OpKind kKind>
 inline urma_status_t Sender::post_one_or_run(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
   return wr->next == nullptr ? post_one<kKind>(wr, bad_wr) : post_run<kKind>(wr, bad_wr);
 }
 
-template <DirectKind kKind>
+template <OpKind kKind>
 urma_status_t Sender::post_one(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
   if (!post_as_run<Simple::kWithoutCall, kKind>(*wr)) [[unlikely]]
     return post_rest(wr, bad_wr);
@@ -116,7 +116,7 @@ urma_status_t Sender::post_one(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexce
 }
 
 // Requests of one kind have few enough variables for the registers that need not be saved.
-template <DirectKind kKind>
+template <OpKind kKind>
 urma_status_t Sender::post_run(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept {
   urma_jfs_wr_t* const first = wr;
   uint32_t taken = 0;
@@ -133,10 +133,10 @@ urma_status_t Sender::post_run(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexce
 }
 
 // `rest` follows the requests that have gone the short way.
-template <DirectKind kKind>
+template <OpKind kKind>
 inline urma_status_t Sender::end_short_post(urma_jfs_wr_t* first, urma_jfs_wr_t* rest,
                                             urma_jfs_wr_t** bad_wr) noexcept {
-  if (kKind == DirectKind::kSend && short_path()->may_be_awaited()) [[unlikely]]
+  if (kKind == OpKind::kSend && short_path()->may_be_awaited()) [[unlikely]]
     return wake_and_post_rest(first, rest, bad_wr);
   if (rest != nullptr || queue().may_be_armed()) [[unlikely]]
     return post_rest(rest, bad_wr);
@@ -201,26 +201,26 @@ inline bool Sender::is_simple(const urma_jfs_wr_t& wr) const {
 
 inline bool Sender::post_direct(const urma_jfs_wr_t& wr) {
   switch (direct_kind_of(wr.opcode)) {
-    case DirectKind::kWrite:
-      return post_as_run<Simple::kAll, DirectKind::kWrite>(wr);
-    case DirectKind::kRead:
-      return post_as_run<Simple::kAll, DirectKind::kRead>(wr);
-    case DirectKind::kSend:
-      if (!post_as_run<Simple::kAll, DirectKind::kSend>(wr)) return false;
+    case OpKind::kWrite:
+      return post_as_run<Simple::kAll, OpKind::kWrite>(wr);
+    case OpKind::kRead:
+      return post_as_run<Simple::kAll, OpKind::kRead>(wr);
+    case OpKind::kSend:
+      if (!post_as_run<Simple::kAll, OpKind::kSend>(wr)) return false;
       if (short_path()->may_be_awaited()) {
         short_path()->wake_where_awaited(wr.flag.bs.solicited_enable != 0);
       }
       return true;
-    case DirectKind::kAtomic:
-      return post_as_run<Simple::kAll, DirectKind::kAtomic>(wr);
-    case DirectKind::kWriteAtomic:
-      return post_as_run<Simple::kAll, DirectKind::kWriteAtomic>(wr);
+    case OpKind::kAtomic:
+      return post_as_run<Simple::kAll, OpKind::kAtomic>(wr);
+    case OpKind::kWriteAtomic:
+      return post_as_run<Simple::kAll, OpKind::kWriteAtomic>(wr);
     default:
       return false;
   }
 }
 
-template <Sender::Simple kSimple, DirectKind kKind>
+template <Sender::Simple kSimple, OpKind kKind>
 inline bool Sender::post_as_run(const urma_jfs_wr_t& wr) {
   uint32_t taken = 0;
   queue().begin_run();
@@ -230,19 +230,19 @@ inline bool Sender::post_as_run(const urma_jfs_wr_t& wr) {
   return true;
 }
 
-template <DirectKind kKind>
+template <OpKind kKind>
 inline void Sender::end_run(uint32_t taken) {
-  if constexpr (kKind == DirectKind::kSend) {
+  if constexpr (kKind == OpKind::kSend) {
     queue().end_run_sent(taken, last_path());
   } else if (taken != 0) {
     queue().end_run_done(taken, last_path());
   }
 }
 
-template <Sender::Simple kSimple, DirectKind kKind>
+template <Sender::Simple kSimple, OpKind kKind>
 inline bool Sender::post_simple(const urma_jfs_wr_t& wr, uint32_t* taken) {
   if (!is_simple(wr)) return false;
-  if constexpr (kKind == DirectKind::kSend) {
+  if constexpr (kKind == OpKind::kSend) {
     return send_direct<kSimple>(wr, taken);
   } else {
     constexpr uint64_t kDone = start_of_form(SendState::kDone, OpKind::kNone, true);

@@ -66,17 +66,17 @@ class Sender : public urma::Sender {
   [[gnu::always_inline]] urma_status_t post_held(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept
       URMA_RELEASE(lock());
   [[gnu::noinline]] urma_status_t post_behind(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept;
-  template <DirectKind>
+  template <OpKind>
   [[gnu::always_inline]] urma_status_t post_one_or_run(urma_jfs_wr_t* wr,
                                                        urma_jfs_wr_t** bad_wr) noexcept
       URMA_RELEASE(lock());
-  template <DirectKind>
+  template <OpKind>
   [[gnu::noinline]] urma_status_t post_one(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept
       URMA_RELEASE(lock());
-  template <DirectKind>
+  template <OpKind>
   [[gnu::noinline]] urma_status_t post_run(urma_jfs_wr_t* wr, urma_jfs_wr_t** bad_wr) noexcept
       URMA_RELEASE(lock());
-  template <DirectKind>
+  template <OpKind>
   [[gnu::always_inline]] urma_status_t end_short_post(urma_jfs_wr_t* first, urma_jfs_wr_t* rest,
                                                       urma_jfs_wr_t** bad_wr) noexcept
       URMA_RELEASE(lock());
@@ -90,9 +90,9 @@ class Sender : public urma::Sender {
   // These return false, and have done nothing, if a request is not simple. `taken` counts those of
   // a run that have a place; they are in the queue when end_run() has counted them there.
   bool post_direct(const urma_jfs_wr_t& wr) URMA_REQUIRES(lock());
-  template <Simple, DirectKind>
+  template <Simple, OpKind>
   [[gnu::always_inline]] bool post_as_run(const urma_jfs_wr_t& wr) URMA_REQUIRES(lock());
-  template <Simple, DirectKind>
+  template <Simple, OpKind>
   [[gnu::always_inline]] bool post_simple(const urma_jfs_wr_t& wr, uint32_t* taken)
       URMA_REQUIRES(lock());
   template <Simple>
@@ -101,7 +101,7 @@ class Sender : public urma::Sender {
   // Fills the place of a request that has gone the short way.
   [[gnu::always_inline]] void fill_place(const urma_jfs_wr_t& wr, uint64_t bytes, uint64_t form,
                                          uint32_t place) URMA_REQUIRES(lock());
-  template <DirectKind>
+  template <OpKind>
   [[gnu::always_inline]] void end_run(uint32_t taken) URMA_REQUIRES(lock());
   QueuePath* short_path() const URMA_REQUIRES(lock()) {
     return static_cast<QueuePath*>(last_path());

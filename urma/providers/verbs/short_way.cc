@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "jetty/simple_request.h"
 #include "urma/providers/verbs/path.h"
 #include "urma/providers/verbs/remote_region.h"
 
@@ -16,38 +17,10 @@ constexpr bool is_atomic_opcode(urma_opcode_t opcode) {
   return opcode == URMA_OPC_CAS || opcode == URMA_OPC_FADD;
 }
 
-// What a request works on: one local piece and one remote one, or none for messages.
-struct ShortView {
-  const urma_sge_t* local;
-  const urma_sge_t* remote;
-};
-
-template <urma_opcode_t kOpcode>
-[[gnu::always_inline]] inline bool view_short(const urma_jfs_wr_t& wr, ShortView* view) {
-  if constexpr (kOpcode == URMA_OPC_SEND) {
-    *view = {wr.send.src.sge, nullptr};
-    return wr.send.src.num_sge == 1 && view->local != nullptr;
-  } else if constexpr (is_atomic_opcode(kOpcode)) {
-    *view = {wr.cas.src, wr.cas.dst};
-    return view->local != nullptr && view->remote != nullptr &&
-           view->local->len == sizeof(uint64_t) && view->remote->addr % sizeof(uint64_t) == 0;
-  } else {
-    constexpr bool kReads = kOpcode == URMA_OPC_READ;
-    *view = {kReads ? wr.rw.dst.sge : wr.rw.src.sge, kReads ? wr.rw.src.sge : wr.rw.dst.sge};
-    return wr.rw.src.num_sge == 1 && wr.rw.dst.num_sge == 1 && view->local != nullptr &&
-           view->remote != nullptr;
-  }
-}
-
 constexpr OpKind kind_as(urma_opcode_t opcode) {
   if (is_atomic_opcode(opcode)) return OpKind::kAtomic;
   if (opcode == URMA_OPC_SEND) return OpKind::kSend;
   return opcode == URMA_OPC_READ ? OpKind::kRead : OpKind::kWrite;
-}
-
-constexpr uint32_t rights_of(urma_opcode_t opcode, uint32_t atomic_right) {
-  if (is_atomic_opcode(opcode)) return atomic_right;
-  return opcode == URMA_OPC_READ ? URMA_ACCESS_READ : URMA_ACCESS_WRITE;
 }
 
 constexpr ibv_wr_opcode opcode_of(urma_opcode_t opcode) {
@@ -141,9 +114,10 @@ template <urma_opcode_t kOpcode, typename Flags>
 [[gnu::always_inline]] inline SendEntry* Sender::take_short(Path* path, const urma_jfs_wr_t& wr,
                                                             const Flags& flags,
                                                             ibv_send_wr* request, ibv_sge* piece) {
-  ShortView view;
-  if (!view_short<kOpcode>(wr, &view)) return nullptr;
+  SimpleRequest view;
+  if (!view_simple<kind_as(kOpcode)>(wr, &view)) return nullptr;
   const uint64_t bytes = view.local->len;
+  if (is_atomic_opcode(kOpcode) && bytes != sizeof(uint64_t)) return nullptr;
   const uint64_t local_addr = view.local->addr;
   SendEntry* entry;
   // Writing to a free place is harmless.
@@ -173,7 +147,9 @@ template <urma_opcode_t kOpcode, typename Flags>
   ImportedSegment* region = nullptr;
   if constexpr (kOpcode != URMA_OPC_SEND) {
     uint32_t rkey;
-    region = granted(*view.remote, bytes, rights_of(kOpcode, atomic_right_), &rkey);
+    constexpr OpKind kKind = kind_as(kOpcode);
+    const uint32_t right = kKind == OpKind::kAtomic ? atomic_right_ : right_of(kKind);
+    region = granted(*view.remote, bytes, right, &rkey);
     if (region == nullptr) return nullptr;
     const uint64_t remote_addr = view.remote->addr;
     region->add_ref();
