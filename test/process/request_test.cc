@@ -177,16 +177,25 @@ TEST_P(RequestTest, ReceiverNotReadyIsReportedAfterTheRetries) {
   });
 }
 
-// The send takes a different path than the read, whose segment needs an answer of the owner first.
+// The send takes a way of its own: imports with different tokens share none. Only the fence keeps
+// it behind the read, whose segment is new, so that its owner has to be asked first.
 TEST_P(RequestTest, FencedRequestWaitsForEarlierReads) {
   run_one([config = config()](Channel&) {
     Self self(config);
-    urma_target_jetty_t* other_way = self.endpoint.import(self.endpoint.queue_id());
+    QueueId same_queue = self.endpoint.queue_id();
+    same_queue.token = 4711;  // which the queue does not ask for
+    urma_target_jetty_t* other_way = self.endpoint.import(same_queue);
     urma_sge_t word = piece(self.segment, self.in(), 8);
+    // So that the way is open, and nothing else holds the send up.
+    self.endpoint.post_receive(self.segment, self.in() + 100, 8);
+    self.endpoint.post(send_request(other_way, &word, 3));
+    wait_for_success(self.endpoint.send_jfc, 3);
+    wait_for_success(self.endpoint.receive_jfc, 0);
     for (int round = 0; round < 50; ++round) {
       std::memset(self.in(), 0, 8);
       self.endpoint.post_receive(self.segment, self.in() + 100, 8);
-      urma_target_seg_t* fresh = self.endpoint.import(self.endpoint.segment_id(self.segment));
+      urma_target_seg_t* source = self.endpoint.add(self.out(), 8);
+      urma_target_seg_t* fresh = self.endpoint.import(self.endpoint.segment_id(source));
       urma_sge_t from = piece(fresh, self.out(), 8);
       self.endpoint.post(read_request(self.queue, &word, &from, 1));
       urma_jfs_wr_t send = send_request(other_way, &word, 2);
@@ -197,6 +206,7 @@ TEST_P(RequestTest, FencedRequestWaitsForEarlierReads) {
       wait_for_success(self.endpoint.receive_jfc, 0);
       ASSERT_EQ(std::memcmp(self.in() + 100, self.out(), 8), 0) << round;
       self.endpoint.unimport(fresh);
+      self.endpoint.remove(source);
     }
   });
 }
