@@ -9,8 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "test/process/configs.h"
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/owned.h"
 #include "test/process/self.h"
 
 namespace urma_test {
@@ -161,20 +163,60 @@ TEST_P(RequestTest, PiecesOutsideTheirSegmentFailOnlyTheirRequest) {
   });
 }
 
+// Another JFR of the endpoint, which asks its senders for these pauses.
+urma_jfr_t* pausing_jfr(const Endpoint& endpoint, uint8_t min_rnr_timer) {
+  urma_jfr_cfg_t cfg = endpoint.jfr->jfr_cfg;
+  cfg.id = 0;
+  cfg.min_rnr_timer = min_rnr_timer;
+  return urma_create_jfr(endpoint.ctx, &cfg);
+}
+
 TEST_P(RequestTest, ReceiverNotReadyIsReportedAfterTheRetries) {
   Config impatient = config();
   impatient.rnr_retry = 2;
   run_one([impatient](Channel&) {
+    constexpr uint8_t kTimer = 20;  // 10.24 ms
     Self self(impatient);
+    const OwnedJfr jfr = pausing_jfr(self.endpoint, kTimer);
+    urma_rjfr_t remote = remote_jfr(jfr->jfr_id);
+    const ImportedJfr slow = urma_import_jfr(self.endpoint.ctx, &remote, nullptr);
     urma_sge_t from = piece(self.segment, self.out(), 8);
-    self.endpoint.post(send_request(self.queue, &from, 1));
+    const auto posted = Clock::now();
+    self.endpoint.post(send_request(slow, &from, 1));
     wait_for_status(self.endpoint.send_jfc, URMA_CR_RNR_RETRY_CNT_EXC_ERR);
+    EXPECT_GE(Clock::now() - posted, milliseconds(20));
     EXPECT_TRUE(has_nothing(self.endpoint.receive_jfc));
-    self.endpoint.post_receive(self.segment, self.in(), 100);
     self.endpoint.post(send_request(self.queue, &from, 2));
-    wait_for_success(self.endpoint.send_jfc, 2);
+    wait_for_status(self.endpoint.send_jfc, URMA_CR_RNR_RETRY_CNT_EXC_ERR);
+    self.endpoint.post_receive(self.segment, self.in(), 100);
+    self.endpoint.post(send_request(self.queue, &from, 3));
+    wait_for_success(self.endpoint.send_jfc, 3);
     wait_for_success(self.endpoint.receive_jfc, 0);
   });
+}
+
+// Each number from 7 on is no limit, however short the pauses are.
+TEST_P(RequestTest, SevenRetriesAndMoreHaveNoLimit) {
+  for (const uint8_t retries : {7, 8, 255}) {
+    Config patient = config();
+    patient.rnr_retry = retries;
+    run_one([patient](Channel&) {
+      constexpr uint8_t kTimer = 1;  // 10 us
+      Self self(patient);
+      const OwnedJfr jfr = pausing_jfr(self.endpoint, kTimer);
+      urma_rjfr_t remote = remote_jfr(jfr->jfr_id);
+      const ImportedJfr target = urma_import_jfr(self.endpoint.ctx, &remote, nullptr);
+      urma_sge_t from = piece(self.segment, self.out(), 8);
+      self.endpoint.post(send_request(target, &from, 1));
+      const auto until = Clock::now() + milliseconds(20);
+      while (Clock::now() < until) ASSERT_TRUE(has_nothing(self.endpoint.send_jfc));
+      urma_sge_t into = piece(self.segment, self.in(), 8);
+      urma_jfr_wr_t receive = {{&into, 1}, 2, nullptr}, *bad = nullptr;
+      EXPECT_EQ(urma_post_jfr_wr(jfr, &receive, &bad), URMA_SUCCESS);
+      wait_for_success(self.endpoint.send_jfc, 1);
+      wait_for_success(self.endpoint.receive_jfc, 2);
+    });
+  }
 }
 
 // The send takes a way of its own: imports with different tokens share none. Only the fence keeps
