@@ -219,6 +219,31 @@ TEST_P(RequestTest, SevenRetriesAndMoreHaveNoLimit) {
   }
 }
 
+// Their JFC is not polled, and the queue takes any number of them.
+TEST_P(RequestTest, RequestsWithoutARecordLeaveTheirPlaces) {
+  Config shallow = config();
+  shallow.send_depth = 4;
+  run_one([shallow](Channel&) {
+    Self self(shallow);
+    urma_sge_t from = piece(self.segment, self.out(), 8);
+    for (uint64_t i = 0; i < 40; ++i) {
+      self.endpoint.post_receive(self.segment, self.in(), 8, i);
+      urma_jfs_wr_t wr = send_request(self.queue, &from, i);
+      wr.flag.bs.complete_enable = 0;
+      urma_jfs_wr_t* bad = nullptr;
+      urma_status_t status;
+      // Those before it have been received, but may not be known to be.
+      const auto deadline = Clock::now() + patience(seconds(10));
+      while ((status = self.endpoint.post(&wr, &bad)) == URMA_ENOMEM) {
+        ASSERT_LT(Clock::now(), deadline);
+      }
+      ASSERT_EQ(status, URMA_SUCCESS);
+      wait_for_success(self.endpoint.receive_jfc, i);
+    }
+    EXPECT_TRUE(has_nothing(self.endpoint.send_jfc));
+  });
+}
+
 // The send takes a way of its own: imports with different tokens share none. Only the fence keeps
 // it behind the read, whose segment is new, so that its owner has to be asked first.
 TEST_P(RequestTest, FencedRequestWaitsForEarlierReads) {
