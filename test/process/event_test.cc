@@ -108,33 +108,37 @@ TEST_F(EventTest, ArmingWithCompletionsPresentFiresAtOnce) {
       "peer", [](Channel& channel) { obey(channel); });
 }
 
+// Whether the message lies in the ring, or is copied from where it is.
 TEST_F(EventTest, SolicitedOnlyWaitsForASolicitedCompletion) {
   run_two(
       "sleeper",
       [](Channel& channel) {
         Party party(channel);
         urma_jfc_t* const jfc = party.endpoint.receive_jfc;
-        for (int i = 0; i < 2; ++i) party.post_receive();
-        party.arm(jfc, true);
-        order(channel, 8);
-        channel.receive<char>();
-        EXPECT_EQ(party.wait(0), nullptr);
-        order(channel, 8, true);
-        EXPECT_EQ(party.wait(), jfc);
-        party.ack(jfc);
-        channel.receive<char>();
-        // Still unpolled.
-        party.arm(jfc, true);
-        EXPECT_EQ(party.wait(0), jfc);
-        party.ack(jfc);
-        EXPECT_EQ(drain(jfc), 2);
-        // A failed request counts too.
-        party.arm(jfc, true);
-        party.endpoint.post_receive(party.segment, party.memory.data(), 4);
-        order(channel, 8);
-        party.expect_event(jfc);
-        wait_for_status(jfc, URMA_CR_LOC_LEN_ERR);
-        EXPECT_EQ(channel.receive<char>(), URMA_CR_REM_RESP_LEN_ERR);
+        for (const int bytes : {8, 4096}) {
+          SCOPED_TRACE(bytes);
+          for (int i = 0; i < 2; ++i) party.post_receive();
+          party.arm(jfc, true);
+          order(channel, bytes);
+          channel.receive<char>();
+          EXPECT_EQ(party.wait(0), nullptr);
+          order(channel, bytes, true);
+          EXPECT_EQ(party.wait(), jfc);
+          party.ack(jfc);
+          channel.receive<char>();
+          // Still unpolled.
+          party.arm(jfc, true);
+          EXPECT_EQ(party.wait(0), jfc);
+          party.ack(jfc);
+          EXPECT_EQ(drain(jfc), 2);
+          // A failed request counts too.
+          party.arm(jfc, true);
+          party.endpoint.post_receive(party.segment, party.memory.data(), 4);
+          order(channel, bytes);
+          party.expect_event(jfc);
+          wait_for_status(jfc, URMA_CR_LOC_LEN_ERR);
+          EXPECT_EQ(channel.receive<char>(), URMA_CR_REM_RESP_LEN_ERR);
+        }
         dismiss(channel);
       },
       "peer", [](Channel& channel) { obey(channel); });
