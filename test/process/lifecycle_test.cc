@@ -5,6 +5,9 @@
 #include <poll.h>
 
 #include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
 
 #include "test/process/configs.h"
 #include "test/process/endpoint.h"
@@ -160,6 +163,171 @@ TEST_F(LifecycleTest, AJettyNeedsItsPartsActive) {
   EXPECT_EQ(urma_delete_jetty(other), URMA_SUCCESS);
   EXPECT_EQ(urma_free_jetty(jetty), URMA_SUCCESS);
   EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);
+}
+
+// What URMA_*_FULL_CTX reads; the rest of the record is 0.
+struct FullContext {
+  uint32_t id, depth, state, reserved;
+  uint64_t posted, ended;
+};
+
+template <typename Queue>
+void expect_context(urma_status_t (*get)(Queue*, uint64_t, void*, uint32_t), Queue* queue,
+                    uint64_t option, size_t bytes, const FullContext& expected) {
+  std::vector<uint8_t> wanted(bytes), record(bytes, 0xa5);
+  std::memcpy(wanted.data(), &expected, sizeof(expected));
+  EXPECT_EQ(get(queue, option, record.data(), static_cast<uint32_t>(bytes)), URMA_SUCCESS);
+  FullContext found;
+  std::memcpy(&found, record.data(), sizeof(found));
+  EXPECT_EQ(record, wanted) << found.id << ' ' << found.depth << ' ' << found.state << ' '
+                            << found.posted << ' ' << found.ended;
+}
+
+template <typename Queue>
+void expect_index(urma_status_t (*get)(Queue*, uint64_t, void*, uint32_t), Queue* queue,
+                  uint64_t option, uint16_t expected) {
+  uint16_t found = 0xffff;
+  EXPECT_EQ(get(queue, option, &found, sizeof(found)), URMA_SUCCESS);
+  EXPECT_EQ(found, expected) << option;
+}
+
+constexpr uint32_t kReady = URMA_JETTY_STATE_READY;
+
+TEST_F(LifecycleTest, OptionsCountWhatWasPostedAndHasEnded) {
+  urma_jfs_t* jfs = nullptr;
+  ASSERT_EQ(urma_alloc_jfs(ctx_, &jfs_cfg_, &jfs), URMA_SUCCESS);
+  const OwnedJfr jfr = urma_create_jfr(ctx_, &jfr_cfg_);
+  expect_context(urma_get_jfs_opt, jfs, URMA_JFS_FULL_CTX, 256, {0, 16, 0, 0, 0, 0});
+  EXPECT_EQ(urma_active_jfs(jfs), URMA_SUCCESS);
+  for (int i = 0; i < 2; ++i) expect_traffic(jfs, jfr);
+  urma_rjfr_t remote = remote_jfr(jfr->jfr_id);
+  const ImportedJfr target = urma_import_jfr(ctx_, &remote, nullptr);
+  urma_jfs_wr_t wr = {};
+  wr.opcode = URMA_OPC_SEND;
+  wr.tjetty = target;
+  wr.flag.bs.complete_enable = 1;
+  urma_jfs_wr_t* bad = nullptr;
+  EXPECT_EQ(urma_post_jfs_wr(jfs, &wr, &bad), URMA_SUCCESS);
+  expect_context(urma_get_jfs_opt, jfs, URMA_JFS_FULL_CTX, 256,
+                 {jfs->jfs_id.id, 16, kReady, 0, 3, 2});
+  expect_context(urma_get_jfr_opt, jfr.get(), URMA_JFR_FULL_CTX, 64,
+                 {jfr->jfr_id.id, 16, URMA_JFR_STATE_READY, 0, 2, 2});
+  expect_index(urma_get_jfs_opt, jfs, URMA_JFS_PI, 3);
+  expect_index(urma_get_jfs_opt, jfs, URMA_JFS_CI, 2);
+  urma_jfr_wr_t receive = {};
+  urma_jfr_wr_t* bad_receive = nullptr;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(urma_post_jfr_wr(jfr, &receive, &bad_receive), URMA_SUCCESS);
+  }
+  for (int i = 0; i < 2; ++i) wait_for_success(jfc_, 0);
+  expect_index(urma_get_jfs_opt, jfs, URMA_JFS_CI, 3);
+  expect_index(urma_get_jfr_opt, jfr.get(), URMA_JFR_PI, 4);
+  expect_index(urma_get_jfr_opt, jfr.get(), URMA_JFR_CI, 3);
+  expect_context(urma_get_jfr_opt, jfr.get(), URMA_JFR_FULL_CTX, 64,
+                 {jfr->jfr_id.id, 16, URMA_JFR_STATE_READY, 0, 4, 3});
+  expect_context(urma_get_jfc_opt, jfc_, URMA_JFC_FULL_CTX, 128,
+                 {jfc_->jfc_id.id, 64, URMA_JFC_STATE_VALID, 0, 0, 0});
+  EXPECT_EQ(urma_delete_jfs(jfs), URMA_SUCCESS);
+  urma_jetty_cfg_t cfg = jetty_config(jfr, jfs_cfg_);
+  const OwnedJetty jetty = urma_create_jetty(ctx_, &cfg);
+  expect_context(urma_get_jetty_opt, jetty.get(), URMA_JETTY_FULL_CTX, 256,
+                 {jetty->jetty_id.id, 16, kReady, 0, 0, 0});
+}
+
+// While a queue is out of use, others may have the id that the library picked for it.
+TEST_F(LifecycleTest, AnIdThatWasNotChosenEndsWithTheActivation) {
+  urma_jfr_t* jfr = nullptr;
+  ASSERT_EQ(urma_alloc_jfr(ctx_, &jfr_cfg_, &jfr), URMA_SUCCESS);
+  EXPECT_EQ(urma_active_jfr(jfr), URMA_SUCCESS);
+  const uint32_t first = jfr->jfr_id.id;
+  EXPECT_EQ(urma_deactive_jfr(jfr), URMA_SUCCESS);
+  EXPECT_EQ(jfr->jfr_cfg.id, 0u);
+  urma_jfr_cfg_t cfg = jfr_cfg_;
+  cfg.id = first;
+  const OwnedJfr other = urma_create_jfr(ctx_, &cfg);
+  EXPECT_EQ(urma_active_jfr(jfr), URMA_SUCCESS);
+  EXPECT_NE(jfr->jfr_id.id, first);
+  EXPECT_EQ(urma_delete_jfr(jfr), URMA_SUCCESS);
+}
+
+// Has a message received by a queue whose JFC is not polled meanwhile.
+class UnpolledTest : public LifecycleTest {
+ protected:
+  void SetUp() override {
+    LifecycleTest::SetUp();
+    received_ = urma_create_jfc(ctx_, &jfc_cfg_);
+    jfr_cfg_.jfc = received_;
+    jfr_ = urma_create_jfr(ctx_, &jfr_cfg_);
+    jfs_ = urma_create_jfs(ctx_, &jfs_cfg_);
+    ASSERT_NE(jfs_, nullptr);
+  }
+  void TearDown() override {
+    EXPECT_EQ(urma_delete_jfs(jfs_), URMA_SUCCESS);
+    EXPECT_TRUE(jfr_ == nullptr || urma_delete_jfr(jfr_) == URMA_SUCCESS);
+    EXPECT_EQ(urma_delete_jfc(received_), URMA_SUCCESS);
+    LifecycleTest::TearDown();
+  }
+  void send_to(urma_target_jetty_t* target) {
+    urma_jfr_wr_t receive = {};
+    urma_jfr_wr_t* bad_receive = nullptr;
+    EXPECT_EQ(urma_post_jfr_wr(jfr_, &receive, &bad_receive), URMA_SUCCESS);
+    urma_jfs_wr_t wr = {};
+    wr.opcode = URMA_OPC_SEND;
+    wr.tjetty = target;
+    wr.flag.bs.complete_enable = 1;
+    urma_jfs_wr_t* bad = nullptr;
+    EXPECT_EQ(urma_post_jfs_wr(jfs_, &wr, &bad), URMA_SUCCESS);
+    wait_for_success(jfc_, 0);
+  }
+
+  urma_jfc_t* received_ = nullptr;
+  urma_jfr_t* jfr_ = nullptr;
+  urma_jfs_t* jfs_ = nullptr;
+};
+
+TEST_F(UnpolledTest, RecordsOfAJfrEndWithIt) {
+  for (const bool ends : {false, true}) {
+    urma_rjfr_t remote = remote_jfr(jfr_->jfr_id);
+    const ImportedJfr target = urma_import_jfr(ctx_, &remote, nullptr);
+    send_to(target);
+    if (ends) {
+      EXPECT_EQ(urma_delete_jfr(std::exchange(jfr_, nullptr)), URMA_SUCCESS);
+      EXPECT_TRUE(has_nothing(received_));
+    } else {
+      wait_for_success(received_, 0);
+    }
+  }
+}
+
+// Also those of receives that it has taken from a JFR which stays.
+TEST_F(UnpolledTest, RecordsOfAJettyEndWithIt) {
+  enum class End { kNone, kReset, kDeactivation, kDeletion };
+  for (const End end : {End::kNone, End::kReset, End::kDeactivation, End::kDeletion}) {
+    SCOPED_TRACE(static_cast<int>(end));
+    urma_jetty_cfg_t cfg = jetty_config(jfr_, jfs_cfg_);
+    urma_jetty_t* jetty = urma_create_jetty(ctx_, &cfg);
+    ASSERT_NE(jetty, nullptr);
+    urma_rjetty_t remote = remote_jetty(jetty->jetty_id);
+    const ImportedJetty target = urma_import_jetty(ctx_, &remote, nullptr);
+    send_to(target);
+    if (end == End::kNone) wait_for_success(received_, 0);
+    if (end == End::kReset) {
+      urma_jetty_attr_t attr = {JETTY_STATE, 0, URMA_JETTY_STATE_RESET};
+      EXPECT_EQ(urma_modify_jetty(jetty, &attr), URMA_SUCCESS);
+    }
+    if (end == End::kDeactivation) {
+      EXPECT_EQ(urma_deactive_jetty(jetty), URMA_SUCCESS);
+    }
+    if (end == End::kDeletion) {
+      EXPECT_EQ(urma_delete_jetty(std::exchange(jetty, nullptr)), URMA_SUCCESS);
+    }
+    EXPECT_TRUE(has_nothing(received_));
+    if (end == End::kDeactivation) {
+      EXPECT_EQ(urma_free_jetty(jetty), URMA_SUCCESS);
+    } else if (jetty != nullptr) {
+      EXPECT_EQ(urma_delete_jetty(jetty), URMA_SUCCESS);
+    }
+  }
 }
 
 // A completion without a message.
