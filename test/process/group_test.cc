@@ -24,6 +24,8 @@ namespace {
 
 using GroupTest = ProcessTest;
 
+constexpr uint32_t kSecret = 0x77;
+
 // A process with a group, whose members share a JFR.
 struct Owner : Party {
   explicit Owner(uint32_t members, uint32_t token = kNoToken, uint32_t id = 0)
@@ -390,7 +392,6 @@ TEST_F(GroupTest, OneSidedRequestsNeedNoMember) {
 
 TEST_F(GroupTest, RefusalsSayWhy) {
   run_one([](Channel&) {
-    constexpr uint32_t kSecret = 0x77;
     Owner owner(1, kSecret, 900);
     EXPECT_EQ(owner.group->jetty_grp_id.id, 900u);
     urma_target_jetty_t* wrong =
@@ -418,16 +419,39 @@ TEST_F(GroupTest, RefusalsSayWhy) {
   });
 }
 
-// A group can be imported in the background before it has members.
+TEST_F(GroupTest, OfAnotherContextTakesNoMember) {
+  run_one([](Channel&) {
+    OwnedEndpoint endpoint;
+    const OwnedContext other = urma_create_context(endpoint.ctx->dev, endpoint.ctx->eid_index);
+    urma_jetty_grp_cfg_t group_cfg = {};
+    const OwnedGroup group = urma_create_jetty_grp(other, &group_cfg);
+    urma_jetty_cfg_t cfg = endpoint.jetty->jetty_cfg;
+    cfg.id = 0;
+    cfg.jetty_grp = group;
+    errno = 0;
+    EXPECT_EQ(urma_create_jetty(endpoint.ctx, &cfg), nullptr);
+    EXPECT_EQ(errno, EINVAL);
+    EXPECT_EQ(group->jetty_cnt, 0u);
+  });
+}
+
+// A group can be imported in the background before it has members, by those who know its token.
 TEST_F(GroupTest, ImportInTheBackground) {
   run_one([](Channel&) {
-    Owner owner(0);
+    Owner owner(0, kSecret);
     urma_notifier_t* notifier = urma_create_notifier(owner.endpoint.ctx);
     urma_rjetty_t remote = remote_jetty(owner.group->jetty_grp_id, URMA_TM_RM, URMA_JETTY_GROUP);
     remote.policy = URMA_JETTY_GRP_POLICY_HASH_HINT;
-    const urma_token_t token = {};
-    urma_target_jetty_t* group = urma_import_jetty_async(notifier, &remote, &token, 1, -1);
+    remote.flag.bs.token_policy = URMA_TOKEN_PLAIN_TEXT;
     urma_notify_t notify;
+    for (const uint32_t wrong : {kSecret + 1, 0U}) {
+      const urma_token_t token = {wrong};
+      EXPECT_NE(urma_import_jetty_async(notifier, &remote, &token, 1, -1), nullptr);
+      EXPECT_EQ(urma_wait_notify(notifier, 1, &notify, -1), 1);
+      EXPECT_EQ(notify.status, URMA_EINVAL);
+    }
+    const urma_token_t token = {kSecret};
+    urma_target_jetty_t* group = urma_import_jetty_async(notifier, &remote, &token, 1, -1);
     EXPECT_EQ(urma_wait_notify(notifier, 1, &notify, -1), 1);
     EXPECT_EQ(notify.status, URMA_SUCCESS);
     owner.join();
