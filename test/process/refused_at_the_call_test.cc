@@ -123,14 +123,60 @@ TEST_F(RefusedAtTheCallTest, AListNamesItsActualLimit) {
   });
 }
 
-// max_sge 0 asks for what the device has.
-TEST_F(RefusedAtTheCallTest, MaxSgeOfZeroIsTheLimitOfTheDevice) {
+// 0 asks for what the device has, and for one remote piece.
+TEST_F(RefusedAtTheCallTest, LimitsOfZeroAreThoseOfTheDevice) {
   run_one([](Channel&) {
     OwnedEndpoint endpoint(Config{.max_sge = 0});
     urma_device_attr_t attr;
     ASSERT_EQ(urma_query_device(endpoint.ctx->dev, &attr), URMA_SUCCESS);
     EXPECT_EQ(endpoint.jfr->jfr_cfg.max_sge, attr.dev_cap.max_jfr_sge);
     EXPECT_EQ(endpoint.jetty->jetty_cfg.jfs_cfg.max_sge, attr.dev_cap.max_jfs_sge);
+    urma_jfs_cfg_t cfg = jfs_config(endpoint.send_jfc, 1);
+    cfg.max_sge = cfg.max_rsge = 0;
+    cfg.max_inline_data = 0;
+    const OwnedJfs jfs = urma_create_jfs(endpoint.ctx, &cfg);
+    EXPECT_EQ(jfs->jfs_cfg.max_sge, attr.dev_cap.max_jfs_sge);
+    EXPECT_EQ(jfs->jfs_cfg.max_rsge, 1);
+    EXPECT_EQ(jfs->jfs_cfg.max_inline_data, attr.dev_cap.max_jfs_inline_len);
+  });
+}
+
+template <typename Object>
+void expect_invalid(Object* made) {
+  const int error = errno;
+  EXPECT_EQ(made, nullptr);
+  EXPECT_EQ(error, EINVAL);
+}
+
+// NONE and PLAIN_TEXT are all that there is; the others promise more than the library keeps.
+TEST_F(RefusedAtTheCallTest, ATokenPolicyThatNobodyKeeps) {
+  run_one([](Channel&) {
+    OwnedEndpoint endpoint;
+    urma_context_t* const ctx = endpoint.ctx;
+    char bytes[8] = {};
+    for (const uint32_t policy : {URMA_TOKEN_SIGNED, URMA_TOKEN_ALL_ENCRYPTED, 7}) {
+      SCOPED_TRACE(policy);
+      urma_token_t token = {1};
+      urma_jfr_cfg_t jfr = endpoint.jfr->jfr_cfg;
+      jfr.id = 0;
+      jfr.flag.bs.token_policy = policy & 7;
+      expect_invalid(urma_create_jfr(ctx, &jfr));
+      urma_jetty_grp_cfg_t group = {};
+      group.flag.bs.token_policy = policy & 7;
+      expect_invalid(urma_create_jetty_grp(ctx, &group));
+      urma_seg_cfg_t segment = seg_config(bytes, sizeof(bytes), URMA_ACCESS_READ);
+      segment.flag.bs.token_policy = policy & 7;
+      expect_invalid(urma_register_seg(ctx, &segment));
+      urma_rjfr_t rjfr = remote_jfr(endpoint.jfr->jfr_id);
+      rjfr.flag.bs.token_policy = policy & 7;
+      expect_invalid(urma_import_jfr(ctx, &rjfr, &token));
+      urma_rjetty_t rjetty = remote_jetty(endpoint.jetty->jetty_id);
+      rjetty.flag.bs.token_policy = policy & 7;
+      expect_invalid(urma_import_jetty(ctx, &rjetty, &token));
+      urma_seg_t seg = endpoint.add(bytes, sizeof(bytes))->seg;
+      seg.attr.bs.token_policy = policy & 7;
+      expect_invalid(urma_import_seg(ctx, &seg, &token, 0, {}));
+    }
   });
 }
 
