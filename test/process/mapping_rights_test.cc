@@ -11,10 +11,12 @@
 #include <cerrno>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/mapping_party.h"
+#include "test/process/owned.h"
 
 namespace urma_test {
 namespace {
@@ -120,6 +122,48 @@ TEST_P(MappingRightsTest, ReaderCannotWrite) {
         channel.sync();
         channel.sync();
         EXPECT_EQ(*peer.mapped_word(8), 5u);
+        channel.sync();
+      });
+}
+
+// The mapping of an import has at most the rights that the import asks for, whatever was kept of an
+// earlier one; requests have those that the owner grants.
+TEST_P(MappingRightsTest, AnImportMapsNoMoreThanItAsksFor) {
+  SKIP_UNLESS_IN_PLACE();
+  run_two(
+      "owner",
+      [](Channel& channel) {
+        OwnedEndpoint owner;
+        char* memory = allocate();
+        urma_target_seg_t* segment = owner.add(memory, kBytes, kAllAccess, kToken);
+        channel.send(offer_of(owner, segment, kToken));
+        channel.sync();
+        owner.remove(segment);
+        release(memory);
+      },
+      "importer",
+      [](Channel& channel) {
+        const auto offer = channel.receive<Offer>();
+        Importer peer(offer, /*mapped=*/false);
+        urma_seg_t descriptor = peer.remote->seg;
+        urma_token_t token = {kToken};
+        uint64_t value = 0;
+        for (const uint32_t access :
+             {uint32_t{URMA_ACCESS_READ}, kAllAccess, 0U, uint32_t{URMA_ACCESS_READ}}) {
+          SCOPED_TRACE(access);
+          urma_import_seg_flag_t flag = {};
+          flag.bs.access = access & 0x3f;
+          flag.bs.mapping = URMA_SEG_MAPPED;
+          const ImportedSegment narrow =
+              urma_import_seg(peer.endpoint.ctx, &descriptor, &token, 0, flag);
+          ASSERT_NE(narrow->mva, 0u);
+          volatile uint64_t* const word = word_at(reinterpret_cast<void*>(narrow->mva), 64);
+          EXPECT_EQ(signal_of_a_store(word), access == URMA_ACCESS_READ ? SIGSEGV : 0);
+          urma_target_seg_t* const whole = std::exchange(peer.remote, narrow.get());
+          peer.write(64, ++value);
+          peer.remote = whole;
+          EXPECT_EQ(*word, value);
+        }
         channel.sync();
       });
 }
