@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -462,6 +463,51 @@ TEST_F(HostilePeerTest, ARingThatItsOwnerCanPunchHolesIntoIsGivenBack) {
     return !records.empty();
   }));
   EXPECT_EQ(records.at(0).status, URMA_CR_REM_OPERATION_ERR);
+}
+
+// A status that only this side gives, such as a marker of its states, or that does not exist, would
+// mislead the program.
+TEST_F(HostilePeerTest, ANonsensicalStatusOfAReceiverIsNotShown) {
+  RawOwner owner;
+  Node sender;
+  std::vector<char> memory(64);
+  urma_jfc_t* jfc = sender.make_jfc();
+  urma_jfs_t* jfs = sender.make_jfs(jfc, 16);
+  urma_target_seg_t* local = sender.add(memory.data(), memory.size());
+  urma_target_jetty_t* queue = sender.import(owner.queue());
+  const uint8_t given[] = {URMA_CR_WR_FLUSH_ERR_DONE,
+                           URMA_CR_WR_SUSPEND_DONE,
+                           URMA_CR_WR_UNHANDLED,
+                           URMA_CR_LOC_ACCESS_ERR,
+                           URMA_CR_LOC_DATA_POISON,
+                           77,
+                           0xff};
+  for (uint64_t i = 0; i < std::size(given); ++i) {
+    ASSERT_EQ(sender.send(jfs, queue, piece(local, memory.data(), 8), i), URMA_SUCCESS);
+  }
+  RawSocket link = owner.accept();
+  Request request;
+  ASSERT_TRUE(link.receive(&request, sizeof(request)));
+  ASSERT_EQ(request.type, RequestType::kOpenRing);
+  const SharedMemory ring =
+      SharedMemory::adopt(Fd(::fcntl(descriptor_of_ring(), F_DUPFD_CLOEXEC, 0)),
+                          RingLayout::total_bytes(kMinRingBytes), PeerMay::kWrite);
+  Reply accepted = {};
+  accepted.number = request.number;
+  accepted.open_ring.receiver_jfc.bell = kNoBell;
+  ASSERT_TRUE(link.send(&accepted, sizeof(accepted)));
+  const RingLayout layout(ring.data(), kMinRingBytes);
+  for (uint64_t i = 0; i < std::size(given); ++i) layout.answer(i).store(given[i]);
+  layout.answers().consumed.store(std::size(given));
+  std::vector<urma_cr_t> records;
+  EXPECT_TRUE(eventually([&] {
+    sender.poll(jfc, &records);
+    return records.size() == std::size(given);
+  }));
+  for (uint64_t i = 0; i < records.size(); ++i) {
+    EXPECT_EQ(records[i].status, URMA_CR_REM_OPERATION_ERR) << static_cast<int>(given[i]);
+    EXPECT_EQ(records[i].user_ctx, i);
+  }
 }
 
 TEST_F(HostilePeerTest, AtomicOnReadOnlyMemoryFailsAlone) {
