@@ -79,6 +79,11 @@ TEST_F(HostileMessageTest, OnlyAccessibleSegmentsAreInvalidated) {
     EXPECT_EQ(pair.write(2), URMA_SUCCESS);
     EXPECT_EQ(pair.wait_for_sent().status, URMA_CR_SUCCESS);
   }
+  ASSERT_EQ(liar.peer.import(*pair.registered), Answer::kAccepted);
+  Request request = RawPeer::request(RequestType::kAtomic);
+  request.atomic = {good.va,       {}, static_cast<uint32_t>(pair.registered->handle), 1,
+                    URMA_OPC_FADD, 8};
+  EXPECT_EQ(liar.peer.ask(request), Answer::kAccepted);
   // The receive is still there for a valid message.
   liar.publish(good, key, small, 8);
   EXPECT_EQ(liar.answer(&pair), URMA_CR_SUCCESS);
@@ -89,9 +94,6 @@ TEST_F(HostileMessageTest, OnlyAccessibleSegmentsAreInvalidated) {
   EXPECT_EQ(pair.write(3), URMA_SUCCESS);
   EXPECT_EQ(pair.wait_for_sent().status, URMA_CR_REM_ACCESS_ABORT_ERR);
   // The owner does not do for a peer what the peer may no longer do.
-  Request request = RawPeer::request(RequestType::kAtomic);
-  request.atomic = {good.va,       {}, static_cast<uint32_t>(pair.registered->handle), 1,
-                    URMA_OPC_FADD, 8};
   EXPECT_EQ(liar.peer.ask(request), Answer::kNoAccess);
 }
 
