@@ -43,7 +43,7 @@ class Connected {
     }
     return true;
   }
-  // The ring that was lent last, or the staging area: any memory that can be written.
+  // The ring that was lent on this connection: anywhere in it.
   void scribble(Bytes* in) {
     if (lent_ == nullptr) return;
     const auto at = in->below(static_cast<uint32_t>(lent_->bytes()));
@@ -53,7 +53,7 @@ class Connected {
   }
   // Like a receiver that has taken some messages and rejected some of them.
   void answer_messages(Bytes* in) {
-    if (lent_ == nullptr || asked_.type != RequestType::kOpenRing) return;
+    if (lent_ == nullptr) return;
     const RingLayout layout(lent_->data(), kMinRingBytes);
     layout.answer(in->below(64)).store(in->take<uint8_t>());
     layout.answers().consumed.store(in->chance(224) ? in->below(80) : in->take<uint64_t>());
