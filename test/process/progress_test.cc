@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/owned.h"
 
 namespace urma_test {
 namespace {
@@ -252,6 +254,76 @@ TEST_F(ProgressTest, SendCompletionsComeInPostOrder) {
     channel.sync();
   };
   run_two("initiator", initiator, "target", target);
+}
+
+// A process that sends to itself, and whose own writes fill each poll.
+struct Busy : Party {
+  explicit Busy(const Config& config = {}) : Party(config) {
+    queue = endpoint.import(endpoint.queue_id());
+    remote = endpoint.import(endpoint.segment_id(segment));
+    // The first ones wait for an answer, and some for a mapping. Later ones have ended when their
+    // posts return.
+    for (uint64_t i = 0; i < 32; ++i) {
+      write(8, i);
+      wait_for_success(endpoint.send_jfc, i);
+    }
+  }
+  // Such a record comes nevertheless.
+  template <typename Wanted>
+  void expect_among_others(const Wanted& wanted) {
+    constexpr int kRecords = 4;
+    for (int i = 0; i < 2 * kRecords; ++i) write(8);
+    const auto deadline = Clock::now() + patience(seconds(10));
+    while (Clock::now() < deadline) {
+      urma_cr_t records[kRecords];
+      const int got = urma_poll_jfc(endpoint.send_jfc, kRecords, records);
+      ASSERT_GE(got, 0);
+      if (std::any_of(records, records + got, wanted)) return;
+      for (int i = 0; i < got; ++i) write(8);
+    }
+    ADD_FAILURE() << "others fill each poll";
+  }
+  // A jetty that completes into this JFC.
+  OwnedJetty another(urma_jfc_t* jfc) const {
+    urma_jetty_cfg_t cfg = endpoint.jetty->jetty_cfg;
+    cfg.id = 0;
+    cfg.jfs_cfg.jfc = jfc;
+    return urma_create_jetty(endpoint.ctx, &cfg);
+  }
+};
+
+TEST_F(ProgressTest, AQueueThatFillsEachPollStarvesNoOther) {
+  SKIP_UNLESS_SHARED_MEMORY("a write has ended when its post returns");
+  run_one([](Channel&) {
+    Busy busy;
+    const OwnedJetty other = busy.another(busy.endpoint.send_jfc);
+    urma_sge_t here = piece(busy.segment, busy.out(), 8);
+    urma_sge_t there = piece(busy.remote, busy.remote_in() + 8, 8);
+    urma_jfs_wr_t wr = write_request(busy.queue, &here, &there);
+    urma_jfs_wr_t* bad = nullptr;
+    EXPECT_EQ(urma_post_jetty_send_wr(other, &wr, &bad), URMA_SUCCESS);
+    busy.expect_among_others(
+        [&](const urma_cr_t& cr) { return cr.local_id == other->jetty_id.id; });
+  });
+}
+
+TEST_F(ProgressTest, AQueueThatFillsEachPollHidesNoReceive) {
+  SKIP_UNLESS_SHARED_MEMORY("a write has ended when its post returns");
+  run_one([](Channel&) {
+    Config config;
+    config.one_jfc = true;
+    Busy busy(config);
+    urma_jfc_cfg_t jfc_cfg = busy.endpoint.send_jfc->jfc_cfg;
+    const OwnedJfc jfc = urma_create_jfc(busy.endpoint.ctx, &jfc_cfg);
+    const OwnedJetty other = busy.another(jfc);
+    busy.post_receive(8);
+    urma_sge_t here = piece(busy.segment, busy.out(), 8);
+    urma_jfs_wr_t wr = send_request(busy.queue, &here, 1);
+    urma_jfs_wr_t* bad = nullptr;
+    EXPECT_EQ(urma_post_jetty_send_wr(other, &wr, &bad), URMA_SUCCESS);
+    wait_for_success(jfc, 1);
+    busy.expect_among_others([](const urma_cr_t& cr) { return cr.flag.bs.s_r == 1; });
+  });
 }
 
 TEST_F(ProgressTest, UnsignalledRequestsLeaveNoRecord) {
