@@ -11,9 +11,9 @@
 
 namespace urma {
 
-// One thread at a time. After each look in vain it lets more waits pass before the next: 1, 2, 4
-// and so on. A look that finds something is followed by a look at the next wait. What is there at
-// once says nothing of what comes next, and is no look.
+// One thread at a time. After each look that finds nothing, more waits pass before the next look:
+// 1, 2, 4 and so on. A look that finds something is followed by a look at the next wait. What is
+// there at once says nothing of what comes next, and is no look.
 class BusyPoll {
  public:
   // Looks last `limit_ns` at most; 0: there are none.

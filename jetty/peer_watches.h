@@ -73,7 +73,8 @@ class PeerWatches {
   void lost(const OwnerKey& owner);
   // The same for one that the provider goes on heeding; it may not have been found yet.
   void take_for_lost(const OwnerKey& owner);
-  // The way to an owner has ended, though the owner may live: whoever has the id now is it.
+  // The way to an owner has ended, though the owner may live: from now on it is the process that
+  // has the id.
   void look_again(const OwnerKey& owner);
   // Nobody is told anything any more.
   void stop();

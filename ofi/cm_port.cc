@@ -23,7 +23,7 @@ constexpr uint8_t kRnrRetry = 6;
 constexpr size_t kMaxWaiting = 4096;
 constexpr int kFlushMs = 1000;
 
-// Of a port that closes: whoever still comes is told that nobody is here.
+// Of a port that closes: peers that still come are told that nobody is here.
 class LastAnswers final : public CmSink {
  public:
   void on_message(CmPort& port, const Address& from, const CmMessage& message) override {

@@ -106,7 +106,7 @@ class Cq final : public fid_cq {
   bool yields_ = false;            // while waiting
   urma_jfce_t* events_ = nullptr;  // NULL: waiting is not possible
   urma_jfc_t* jfc_ = nullptr;
-  // Flags for whoever needs neither: relaxed, since what they stand for is guarded.
+  // Flags for callers that need neither: relaxed, since what they stand for is guarded.
   std::atomic<bool> is_driven_{false};
   std::atomic<bool> has_records_{false};
   std::vector<Driven*> driven_;  // this and the next two are guarded by the lock of the domain

@@ -24,7 +24,7 @@ uint64_t value_of(const void* buffer, uint32_t bytes) {
   return value;
 }
 
-// The address of a list's only element; NULL if the list has not exactly one.
+// The address of a list's only element; NULL unless the list has exactly one.
 void* only(const fi_ioc* pieces, size_t count) {
   return count == 1 && pieces->count == 1 ? pieces->addr : nullptr;
 }

@@ -21,7 +21,7 @@ constexpr uint32_t kRecordDepth = 8192;
 // polls without an arrival.
 constexpr std::chrono::milliseconds kLookAfter{100};
 constexpr uint32_t kPollsPerLook = 1024;
-// Failures and the records of probes are looked for once in so many polls.
+// Failures and the records of probes are looked for once in this number of polls.
 constexpr uint32_t kPollsPerSweep = 16;
 constexpr int kFlushMs = 1000;
 

@@ -21,7 +21,7 @@ namespace urma_fi {
 struct Receive;
 struct Send;
 
-// A queue of ours that takes the data of large messages from one peer, in the order of our grants.
+// Our queue that takes the data of large messages from one peer, in the order of our grants.
 struct LaneIn {
   urma_jfr_t* queue = nullptr;  // NULL: no large message yet
   uint32_t token = 0;
@@ -31,7 +31,7 @@ struct LaneIn {
   List<Receive> waiting;  // the queue was full
 };
 
-// The peer's queue for data of ours.
+// The peer's queue for our data.
 struct LaneOut {
   urma_target_jetty_t* target = nullptr;  // NULL: no grant yet
   uint32_t id = 0;

@@ -18,7 +18,7 @@ inline constexpr uint32_t kForAny = 1;        // an event is waited for
 inline constexpr uint32_t kForSolicited = 2;  // of a solicited completion, or of one that failed
 // A thread looks by itself before it sleeps: nobody has to wake it.
 inline constexpr uint32_t kLooks = 4;
-// It is set often: whoever publishes fences, so that those who wait need not have all others do so.
+// It is set often: each publisher fences, so that those who wait need not have all others do so.
 inline constexpr uint32_t kFences = 8;
 inline constexpr uint32_t kArmed = kForAny | kForSolicited;
 
@@ -27,7 +27,7 @@ inline constexpr uint32_t kArmed = kForAny | kForSolicited;
 struct alignas(kCacheLine) Bell {
   std::atomic<uint32_t> bits;
 
-  // What is set, to whoever has just published something, and has executed a light barrier.
+  // What is set, to a publisher that has just executed a light barrier.
   [[gnu::always_inline]] uint32_t seen() const {
     const uint32_t first = bits.load(std::memory_order_relaxed);
     return first == 0 ? 0 : seen_after(first);

@@ -117,7 +117,7 @@ class Adder {
       next_ = old_[i] + 1;
     }
   }
-  // Whoever has taken a lock finds it so, and nobody else does.
+  // The process that has taken a lock finds it so, and no other one does.
   void check_locks(size_t step) {
     for (size_t i = 0; i < count_; i += step) {
       taken += old_[i] == 0 ? 1 : 0;

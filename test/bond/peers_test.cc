@@ -50,7 +50,7 @@ std::unique_ptr<Child> start_owner(const std::string& directory,
   return child;
 }
 
-// A process that sends to whoever has the id, in the directory "one".
+// A process that sends to the one that has the id, in the directory "one".
 class User {
  public:
   explicit User(urma_transport_mode_t mode = URMA_TM_RM) {

@@ -59,7 +59,7 @@ TEST_F(StartTest, BothMayBeWithoutIt) {
       "user", send_without_network);
 }
 
-// While it looks for the peer in vain, it polls without a pause.
+// While it looks for a peer that is not there yet, it polls without a pause.
 TEST_F(StartTest, WithoutANetworkAPeerMayStartLate) {
   constexpr uint32_t kId = 17;
   Child user("user", [](Channel& channel) {

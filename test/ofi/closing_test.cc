@@ -135,7 +135,8 @@ class ManyTest : public ClosingTest {
  protected:
   static constexpr int kConnections = 120;
 
-  // Connects, closes the endpoints in so many steps, and lets the other side say that it knows.
+  // Connects, closes the endpoints in that number of steps, and lets the other side say that it
+  // knows.
   void close_in_steps(Channel& channel, const sockaddr_in6& address, int steps,
                       const std::function<void()>& then) {
     ask(address, kConnections);

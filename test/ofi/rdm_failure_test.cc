@@ -205,7 +205,7 @@ class StrangerTest : public ProcessTest {
               0);
   }
 
-  // Announces a message of so many bytes for a posted receive. Returns the grant.
+  // Announces a message of that length for a posted receive. Returns the grant.
   GrantBody ask(std::vector<char>& room, uint64_t length) {
     trecv(room);
     stranger_.tell(to_node_, frame_of(FrameKind::kRequest, RequestBody{length, 4711}));

@@ -583,7 +583,7 @@ TEST_F(SleeperTest, ACompletionFromACallWakes) {
   fall_asleep();
 }
 
-TEST_F(SleeperTest, WhoeverTakesTheEventWakesTheOthers) {
+TEST_F(SleeperTest, TheOneThatTakesTheEventWakesTheOthers) {
   std::vector<char> room(8);
   for (int i = 0; i < 2; i++)
     ASSERT_EQ(fi_trecv(c_.ep, room.data(), 8, nullptr, FI_ADDR_UNSPEC, kTag, 0, &room), 0);

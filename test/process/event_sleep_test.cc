@@ -210,7 +210,7 @@ TEST_F(SleepTest, AChainWakesForTheSolicitedMessageInIt) {
           channel.sync();
           post_three(party, solicited);
           channel.sync();
-          // Not before: a sender that polls in vain wakes its receiver at last.
+          // Not before: a sender whose polls stay empty wakes its receiver at last.
           for (int done = 0; done < 3;) done += drain(party.endpoint.send_jfc);
           channel.sync();
         }

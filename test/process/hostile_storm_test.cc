@@ -201,7 +201,7 @@ class HostileStormTest : public ProcessTest {
  protected:
   // Windows with and without the attack alternate, so that other load on the machine affects both.
   // In those without it, the hostile peer keeps a processor just as busy. True if the honest peer
-  // keeps at least so many percent of its speed.
+  // keeps at least `percent` of its speed.
   bool compare(Hostile* hostile, Child* honest, HostileOrder attack, const char* name,
                uint32_t percent) {
     std::vector<uint32_t> calm, stormy;

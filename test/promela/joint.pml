@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
 // A copy by both ends, urma/providers/shm/joint_copy.h: when a turn ends, each part holds the bytes
-// of its message, the sender writes nothing there any more, and the receiver does not wait for ever
-// for a sender that is stopped or dead. Two turns, of two messages. Both ends follow the rules, and
-// a sender that runs goes on before it is given up (JointTurn::End::kStuck). Each value is
-// published by a release and read by an acquire, and the kernel orders a stop and what follows it
-// in the same way, so sequential consistency is no simplification here.
+// of its message, the sender writes nothing there any more, and the receiver does not wait
+// indefinitely for a sender that is stopped or dead. Two turns, of two messages. Both ends follow
+// the rules, and a sender that runs goes on before it is given up (JointTurn::End::kStuck). Each
+// value is published by a release and read by an acquire, and the kernel orders a stop and what
+// follows it in the same way, so sequential consistency is no simplification here.
 //
 // Each of these removes a part of the rules, and must be detected:
 //   NO_WITHDRAW: the list stays as it is when the receiver has waited (JointTurn::wait)

@@ -9,7 +9,7 @@ set -euo pipefail
 readonly printed="${TEST_TMPDIR}/printed" secret="${TEST_TMPDIR}/secret"
 export DEMO_SECONDS=100
 
-# Runs so many examples, and looks at what they print.
+# Runs the examples, $1 of them, and looks at what they print.
 run() {
   examples/demo.sh . "${TEST_TMPDIR}" | tee "${printed}"
   grep -qx "demo: $1 of $1 examples ok" "${printed}"

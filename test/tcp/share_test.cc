@@ -223,7 +223,7 @@ TEST_F(HoarderTest, ManyStreamsOfAHostAreOnePeer) {
 // What lost peers have left counts, until the program takes it.
 TEST_F(HoarderTest, PeersThatComeAgainFillNoMore) {
   uint32_t sent = 0;
-  // Whoever comes to a full process has sent one message before it learns of that.
+  // A peer that comes to a full process has sent one message before it learns of that.
   for (int round = 0; round < 8; ++round) {
     const auto stream = stranger_->connect();
     ASSERT_NE(stream, nullptr);

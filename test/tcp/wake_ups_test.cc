@@ -61,7 +61,7 @@ void receive(Channel& channel, uint64_t in_flight) {
   channel.sync();
 }
 
-// Sleeps in the window, connected, with so many messages in flight.
+// Sleeps in the window, connected, with that number of messages in flight.
 void sleep_connected(Channel& channel, uint64_t in_flight, int64_t most_wake_ups) {
   constexpr uint8_t kForEver = 7;
   Config config;

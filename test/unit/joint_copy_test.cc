@@ -155,7 +155,8 @@ TEST_F(JointCopyTest, NothingIsTakenOfAnEarlierTurn) {
   EXPECT_NE(second.unwritten().bytes, 0u);
 }
 
-// Whatever the sender writes there, the receiver neither takes a part twice nor waits for ever.
+// Whatever the sender writes there, the receiver neither takes a part twice nor waits
+// indefinitely.
 TEST_F(JointCopyTest, FalseClaimsEndTheTurn) {
   constexpr uint16_t kAll = kJointParts;
   for (const Claims claims : {Claims{2, 0, kAll}, Claims{1, 1, kAll}, Claims{1, 0, kAll + 1},
@@ -241,7 +242,7 @@ TEST_F(JointCopyTest, ASlowSenderIsWaitedFor) {
   EXPECT_EQ(turn.unwritten().bytes, 0u);
 }
 
-TEST_F(JointCopyTest, AFalseReceiverIsNotServedForEver) {
+TEST_F(JointCopyTest, AFalseReceiverIsNotServedIndefinitely) {
   JointTurn turn = offer(1);
   JointHelp help(shared);
   uint32_t served = 0;

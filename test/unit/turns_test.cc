@@ -129,7 +129,7 @@ TEST_F(TurnsTest, TheListMayShrink) {
   EXPECT_TRUE(take({}).empty());
 }
 
-// One that could always take everything, and a rhythm of calls that are in vain.
+// One that could always take everything, and a rhythm of calls that get nothing.
 TEST(Alternation, NoRhythmOfCallsPrefersOneOfTwo) {
   Alternation alternation;
   int taken[2] = {};

@@ -133,7 +133,7 @@ class Guest:
                 append(files['test.log'], f'no test case is like "{case.only}"\n')
                 status = '1'
             elif status == '0' and test_filter != '*' and case in self.first:
-                continue  # If only some test cases are selected, it is none of them.
+                continue  # It runs before the selected test cases, and is not one.
             # The measurements of a case are shown, whatever its result.
             print(''.join(line for line in read(files['test.log']).splitlines(keepends=True)
                           if line.startswith('|')), end='', flush=True)

@@ -189,7 +189,8 @@ JointHelp::JointHelp(JointCopy* shared)
   if (written_.turn != claims_.turn) written_ = {claims_.turn, 0, 0};
 }
 
-// Only parts that were open before: a false receiver would otherwise keep this side busy for ever.
+// Only parts that were open before: a false receiver could otherwise keep this side busy
+// indefinitely.
 inline bool JointHelp::is_open(Claims now) const {
   return now.turn == claims_.turn && now.front >= claims_.front && now.front < now.back &&
          now.back <= claims_.back && now.back <= kJointParts && written_.failed == 0;

@@ -88,7 +88,7 @@ class Server {
   void admit(OwnFd socket);
   // Serves the client from now on.
   void begin(Client* client);
-  // Drops the client if it has not greeted after so many looks.
+  // Drops the client if it has not greeted after that number of looks.
   void await_hello(Client* client, int looks);
   void refuse_one();
   void pause();

@@ -234,7 +234,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
       if (!gone()) give_up(failure.what());
     }
   }
-  // Calls `work` on the service thread. If it fails, the peer would wait for its answer in vain.
+  // Calls `work` on the service thread. If it fails, the connection ends: no answer would come.
   template <typename Work>
   void post_or_end(Work work) {
     engine().service().post([self = shared_from_this(), work = std::move(work)] {

@@ -76,7 +76,7 @@ class SendingEnd {
   // Acquire pairs with the release in done().
   bool has_accesses_elsewhere() const { return elsewhere_.load(std::memory_order_acquire) != 0; }
   uint32_t way() const { return way_; }
-  // Of the messages: the last one begun, and the last one of so many that the peer answers next.
+  // Of the messages: the last one begun, and the last of the `answered` that the peer answers next.
   Outbox::Lender last_begun() const;
   Outbox::Lender last_of(uint32_t answered) const;
   bool awaits_answer() const;

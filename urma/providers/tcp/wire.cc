@@ -31,7 +31,7 @@ constexpr uint32_t kSpinsLater = 8;
 constexpr uint32_t kTicksToTrust = 4;
 constexpr uint32_t kMostPollsToSpin = 1U << 14;
 constexpr uint64_t kTickNs = 1'000'000;
-// So many checks in a row, posts count as polls.
+// Posts count as polls for this number of checks in a row.
 constexpr uint32_t kTicksOfPosts = 4;
 constexpr uint64_t kLastLookNs = 16'000'000;
 constexpr int kEventsPerTurn = 32;
