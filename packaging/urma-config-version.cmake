@@ -1,9 +1,16 @@
-# Compatible: versions with the same first number, not older than the requested one.
+# Compatible: versions with the same first number, not older than the requested one. Of a range,
+# that is the lower end; the upper one counts as well.
 set(PACKAGE_VERSION "0.2.0")
 
 if(PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION)
   set(PACKAGE_VERSION_COMPATIBLE FALSE)
 elseif(NOT PACKAGE_FIND_VERSION_MAJOR STREQUAL "0" AND PACKAGE_FIND_VERSION)
+  set(PACKAGE_VERSION_COMPATIBLE FALSE)
+elseif(PACKAGE_FIND_VERSION_RANGE_MAX STREQUAL "INCLUDE" AND PACKAGE_VERSION VERSION_GREATER
+                                                             PACKAGE_FIND_VERSION_MAX)
+  set(PACKAGE_VERSION_COMPATIBLE FALSE)
+elseif(PACKAGE_FIND_VERSION_RANGE_MAX STREQUAL "EXCLUDE" AND PACKAGE_VERSION VERSION_GREATER_EQUAL
+                                                             PACKAGE_FIND_VERSION_MAX)
   set(PACKAGE_VERSION_COMPATIBLE FALSE)
 else()
   set(PACKAGE_VERSION_COMPATIBLE TRUE)

@@ -186,10 +186,21 @@ readonly strange="${TEST_TMPDIR}/a&b|c\\d"
 install_built "${strange}"
 grep -xF "prefix=${strange}" "${strange}/lib/pkgconfig/urma.pc"
 
-# A version that does not exist is not found.
-sed -i "s/urma ${version} REQUIRED/urma 99.0 REQUIRED/" "${work}/CMakeLists.txt"
-! cmake -S "${work}" -B "${work}/other" -DCMAKE_PREFIX_PATH="${prefix}.moved" &>"${work}/cmake.log"
-grep -q '99.0' "${work}/cmake.log"
+# Other versions, and ranges of them: `yes` if CMake takes this version for them.
+finds() {
+  rm -rf "${work}/ranges"
+  mkdir "${work}/ranges"
+  printf '%s\n' 'cmake_minimum_required(VERSION 3.19)' 'project(ranges NONE)' \
+    "find_package(urma $1 REQUIRED)" >"${work}/ranges/CMakeLists.txt"
+  cmake -S "${work}/ranges" -B "${work}/ranges/build" -DCMAKE_PREFIX_PATH="${prefix}.moved" \
+    &>"${work}/cmake.log" && echo yes || echo no
+}
+for case in "${version} yes" "${version%.*} yes" '99.0 no' \
+  "0...${version} yes" "0...<${version} no" "0.1...${version}.1 yes" "${version}...<99 yes" \
+  '0.0.1...0.0.2 no' '98.0...99.0 no'; do
+  [[ "$(finds "${case% *}")" == "${case#* }" ]] ||
+    { cat "${work}/cmake.log"; echo "FAIL: not ${case#* } for find_package(urma ${case% *})"; exit 1; }
+done
 
 export MANPATH="${prefix}.moved/share/man" LC_ALL=C.UTF-8
 man urma_modify_jfc | grep 'Changes when completions raise an event' >/dev/null
