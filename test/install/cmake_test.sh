@@ -62,6 +62,14 @@ for file in urma.pc urma-config.cmake; do
   diff "${build}/${file}" "${build}_whole/${file}" || fail "${file} differs for whole paths (>)"
 done
 
+# Both files name the folder of the headers.
+quietly cmake -S "${copy}" -B "${build}_headers" "-DCMAKE_INSTALL_PREFIX=${prefix}" \
+  -DCMAKE_INSTALL_INCLUDEDIR=include/of_urma
+grep -xF 'includedir=${prefix}/include/of_urma' "${build}_headers/urma.pc" >/dev/null ||
+  fail "urma.pc does not name the folder of the headers"
+grep -F '"${_urma_prefix}/include/of_urma"' "${build}_headers/urma-config.cmake" >/dev/null ||
+  fail "urma-config.cmake does not name the folder of the headers"
+
 # Those of .bazelrc for every build, and of urma/link_time.bzl.
 {
   sed -nE 's/^build --(c|cxx)opt=(-[^s].*)/\2/p' .bazelrc
