@@ -81,6 +81,16 @@ diff <(pages 3) <(pages 3 | grep -xFf - "${TEST_TMPDIR}/devel") || fail "manual 
 [[ -z "$(for name in "${packages[@]}"; do files_of "${name}"; done | sort | uniq -d)" ]] ||
   fail "a file is in two packages"
 
+# A folder of no package would stay when its files go.
+rpm -qp --qf '[%{FILEMODES:perms} %{FILENAMES}\n]' "${out}"/*."$(uname -m)".rpm \
+  >"${TEST_TMPDIR}/packaged"
+sed -n 's/^d[^ ]* //p' "${TEST_TMPDIR}/packaged" | sort -u >"${TEST_TMPDIR}/folders"
+printf '%s\n' "${libdir}"{,/cmake,/pkgconfig} /usr/{bin,include,share/{doc,licenses,man/man{1,3,7}}} \
+  /usr/lib{,/.build-id} | sort -u >"${TEST_TMPDIR}/of_system"
+ownerless="$(sed -e 's/^[^ ]* //' -e 's|/[^/]*$||' "${TEST_TMPDIR}/packaged" | sort -u |
+  grep -vxFf "${TEST_TMPDIR}/folders" | grep -vxFf "${TEST_TMPDIR}/of_system" || true)"
+[[ -z "${ownerless}" ]] || fail "folders of no package: ${ownerless}"
+
 for name in libfabric-urma liburma-{devel,rocm,tcp,verbs} urma-tools; do
   expect_need "${name}" "$(rpm --eval 'liburma%{?_isa}') = ${version}"
 done
