@@ -45,6 +45,9 @@ class Run : public testing::Test {
       fs::copy_file(from, root_ + "/bin/" + from.filename().string());
     }
     use_directory("runtime");
+    // The settings of the user who runs the test do not apply, and others may not read them.
+    ::setenv("HOME", root_.c_str(), 1);
+    ::unsetenv("XDG_CONFIG_HOME");
   }
   ~Run() override {
     ::unsetenv("URMA_RUNTIME_DIR");
