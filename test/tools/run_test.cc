@@ -66,6 +66,12 @@ class Run : public testing::Test {
   std::string program(const std::string& name) const { return place("bin/" + name); }
   std::string place(const std::string& name) const { return root_ + "/" + name; }
 
+  // The user's file of settings.
+  void write_settings(const std::string& line) const {
+    fs::create_directory(place(".config"));
+    std::ofstream(place(".config/urma.conf")) << line << "\n";
+  }
+
   // Runs a shell under urma_run.
   ToolResult shell(Words options, const std::string& script) const {
     options.insert(options.end(), {"sh", "-c", script});
@@ -252,12 +258,17 @@ TEST_F(Run, EidsApplyOnlyToANewDirectory) {
       << refused.err;
 }
 
+TEST_F(Run, EidsApplyToANewDirectoryOfAFile) {
+  write_settings("URMA_RUNTIME_DIR=" + place("of_file"));
+  ::unsetenv("URMA_RUNTIME_DIR");
+  const ToolResult result =
+      shell({"--eid", "fd00::7"}, "cat /sys/class/ubcore/urma_shm0/eids/eid[01]");
+  EXPECT_EQ(result.out, "fd00::7\nfd00::8\n") << result.err;
+}
+
 TEST_F(Run, NamesAddToThoseOfAFile) {
-  ASSERT_TRUE(fs::create_directory(place("config")));
-  std::ofstream(place("config/urma.conf")) << "URMA_DEVICE_ALIAS=of_file=urma_shm0\n";
-  ::setenv("XDG_CONFIG_HOME", place("config").c_str(), 1);
+  write_settings("URMA_DEVICE_ALIAS=of_file=urma_shm0");
   const ToolResult result = shell({"--name", "added"}, "ls /sys/class/ubcore");
-  ::unsetenv("XDG_CONFIG_HOME");
   EXPECT_EQ(result.out, "added\nbonding_dev_0\nof_file\nurma_shm0\n") << result.err;
 }
 

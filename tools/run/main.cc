@@ -26,9 +26,7 @@ void say(const std::string& line) { std::fprintf(stderr, "urma_run: %s\n", line.
 
 void set_environment(const Options& options) {
   if (!options.names.empty()) {
-    // The library cuts long values, so it is asked only for those of its files.
-    const char* before = std::getenv("URMA_DEVICE_ALIAS");
-    std::string names = before == nullptr ? value_of("URMA_DEVICE_ALIAS") : before;
+    std::string names = value_of("URMA_DEVICE_ALIAS");
     for (const std::string& name : options.names) names += (names.empty() ? "" : ",") + name;
     ::setenv("URMA_DEVICE_ALIAS", names.c_str(), 1);
   }

@@ -49,6 +49,20 @@ std::string table_of(std::vector<urma_eid_t> eids) {
   return text;
 }
 
+// Of the library; longer ones are cut.
+std::string reported_value_of(const char* name) {
+  uint32_t count = 0;
+  (void)urma_ext_query_settings(0, nullptr, &count);
+  std::vector<urma_ext_setting_t> settings(count);
+  if (urma_ext_query_settings(0, settings.data(), &count) != URMA_SUCCESS) {
+    throw Failure("the library does not report its settings");
+  }
+  for (const urma_ext_setting_t& setting : settings) {
+    if (std::strcmp(setting.name, name) == 0) return setting.value;
+  }
+  throw Failure(std::string("the library does not report ") + name);
+}
+
 }  // namespace
 
 std::string make_private_directory() {
@@ -64,10 +78,11 @@ std::string make_private_directory() {
 }
 
 void offer_eids(const std::vector<urma_eid_t>& eids) {
-  const char* directory = std::getenv("URMA_RUNTIME_DIR");
-  if (eids.empty() || directory == nullptr || *directory == '\0') return;
-  ::mkdir(directory, 0700);
-  const std::string place = std::string(directory) + "/eids";
+  if (eids.empty()) return;
+  const std::string directory = value_of("URMA_RUNTIME_DIR");
+  if (directory.empty()) return;
+  ::mkdir(directory.c_str(), 0700);
+  const std::string place = directory + "/eids";
   std::string made = place + "-XXXXXX";
   const int fd = ::mkostemp(made.data(), O_CLOEXEC);
   check(fd >= 0, "making " + made);
@@ -97,20 +112,12 @@ void expect_eids(const std::vector<urma_eid_t>& eids) {
 }
 
 std::string value_of(const char* name) {
-  uint32_t count = 0;
-  (void)urma_ext_query_settings(0, nullptr, &count);
-  std::vector<urma_ext_setting_t> settings(count);
-  if (urma_ext_query_settings(0, settings.data(), &count) != URMA_SUCCESS) {
-    throw Failure("the library does not report its settings");
-  }
-  for (const urma_ext_setting_t& setting : settings) {
-    if (std::strcmp(setting.name, name) == 0) return setting.value;
-  }
-  throw Failure(std::string("the library does not report ") + name);
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : reported_value_of(name);
 }
 
 std::string runtime_directory() {
-  const std::string directory = value_of("URMA_RUNTIME_DIR");
+  const std::string directory = reported_value_of("URMA_RUNTIME_DIR");
   std::error_code error;
   const auto path = std::filesystem::canonical(directory, error);
   if (!error) return path;
