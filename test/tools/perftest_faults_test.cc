@@ -135,6 +135,26 @@ TEST_P(PerftestPeer, InterruptedSideOfTwoThatMeasure) {
   }
 }
 
+// In mode UM, what has not arrived may be lost, or was not sent.
+TEST_P(PerftestPeer, InterruptedSizeOfALossyTestIsTheLast) {
+  if (GetParam() != "send_bw") GTEST_SKIP() << "the other tests lose nothing";
+  for (const Side side : {Side::kServer, Side::kClient}) {
+    for (const Arguments& more : {Arguments{}, Arguments{"-B"}}) {
+      SCOPED_TRACE((side == Side::kServer ? "server" : "client") + (more.empty() ? "" : more[0]));
+      Arguments options = {"-p", "2", "-a", "-n", "100000000"};
+      options.insert(options.end(), more.begin(), more.end());
+      PerftestPair pair(GetParam(), options, {}, {}, on_terminal());
+      pair.client().wait_for_line("[1-9][0-9]* of 100000000");
+      (side == Side::kServer ? pair.server() : pair.client()).signal(SIGINT);
+      expect_partial_results(&pair);
+      for (Tool* tool : {&pair.client(), &pair.server()}) {
+        EXPECT_TRUE(has_line(tool->out() + tool->err(), "^partial: ")) << tool->out();
+        EXPECT_FALSE(has_line(tool->err(), "were lost")) << tool->err();
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Tests, PerftestPeer,
                          ::testing::Values("read_lat", "read_bw", "write_lat", "write_bw",
                                            "send_lat", "send_bw", "atomic_lat", "atomic_bw"),

@@ -29,13 +29,6 @@ uint64_t warm_up_requests(const Session& session, const SendPlan& plan) {
   return (wanted + plan.list - 1) / plan.list * plan.list;
 }
 
-void tell_losses(uint64_t expected, uint64_t received) {
-  if (received >= expected) return;
-  std::fprintf(stderr, "warning: %lu of %lu messages were lost (UM)\n",
-               static_cast<unsigned long>(expected - received),
-               static_cast<unsigned long>(expected));
-}
-
 template <typename Post>
 void end_credit_round(const Sender<Post>& sender, CreditTaken& credit) {
   for (const Lane& lane : sender.lanes()) credit.end_round(lane.index, lane.posted);
@@ -59,7 +52,8 @@ void BandwidthTest::run(uint32_t size) {
     start();
     row = measure(size);
     end();
-    if (!session_.measures()) row.partial = session_.partial;
+    if (!session_.measures() || session_.says_end()) row.partial = session_.partial;
+    if (!row.partial) tell_losses();
   }
   const bool swapped = reports_are_swapped(session_);
   if (swapped) {
@@ -79,9 +73,23 @@ void BandwidthTest::start() {
   session_.exchange.sync_time(first_tag(session_));
 }
 
+// Whether this side knows how many messages come, and some may not.
+bool BandwidthTest::may_lose() const {
+  const Config& config = session_.config;
+  return receiver_ && config.mode == URMA_TM_UM && config.ends_by == EndsBy::kIterations;
+}
+
+void BandwidthTest::tell_losses() const {
+  const uint64_t expected = session_.config.iterations * session_.config.jettys;
+  if (!may_lose() || receiver_->received() >= expected) return;
+  std::fprintf(stderr, "warning: %lu of %lu messages were lost (UM)\n",
+               static_cast<unsigned long>(expected - receiver_->received()),
+               static_cast<unsigned long>(expected));
+}
+
 void BandwidthTest::end() {
   session_.exchange.set_timeout(Exchange::kWhilePeerLives);
-  if (!session_.two_sided()) {
+  if (!session_.two_sided() || session_.says_end()) {
     session_.end_size("after_" + session_.config.test);
   } else if (session_.config.ends_by == EndsBy::kUser && interrupted) {
     session_.exchange.notify_quit();
@@ -152,9 +160,9 @@ Row BandwidthTest::measure(uint32_t size) {
   const SendPlan plan(session_, size);
   const DirtyWriter dirty(session_);
   with_post(config, [&](auto post) { measure_with<decltype(post)>(plan, row); });
-  if (receiver_ && config.mode == URMA_TM_UM && config.ends_by == EndsBy::kIterations) {
-    const uint64_t expected = config.iterations * config.jettys;
-    tell_losses(expected, receiver_->received());
+  if (session_.says_end()) {
+    row.partial = session_.watch.stopped();
+  } else if (may_lose()) {
     row.partial = row.partial && session_.watch.stopped();
   }
   session_.partial |= row.partial;

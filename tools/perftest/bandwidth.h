@@ -24,6 +24,8 @@ class BandwidthTest {
  private:
   void start();
   void end();
+  bool may_lose() const;
+  void tell_losses() const;
   Row measure(uint32_t size);
   template <typename Post>
   void measure_with(const SendPlan& plan, Row& row);

@@ -104,6 +104,7 @@ Exchange& Exchange::operator=(Exchange&& other) noexcept {
   quit_seen_ = other.quit_seen_;
   data_waiting_ = other.data_waiting_;
   extended_ = other.extended_;
+  says_end_ = other.says_end_;
   return *this;
 }
 

@@ -87,7 +87,12 @@ class Exchange {
   // Whether the peer is this tool, not UMDK's: only then it knows 'Q' outside the infinite mode.
   // Set by negotiate (wire.h).
   bool extended() const { return extended_; }
-  void set_extended(bool extended) { extended_ = extended; }
+  // Whether it swaps the tags that Session::says_end asks for.
+  bool says_end() const { return says_end_; }
+  void set_extended(bool extended, bool says_end) {
+    extended_ = extended;
+    says_end_ = says_end;
+  }
 
   // Takes connected sockets; for Listener and for tests.
   explicit Exchange(std::vector<int> sockets);
@@ -105,6 +110,7 @@ class Exchange {
   bool quit_seen_ = false;
   bool data_waiting_ = false;
   bool extended_ = false;
+  bool says_end_ = false;
 };
 
 // The server's end of the TCP connections.

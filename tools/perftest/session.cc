@@ -48,12 +48,17 @@ void Session::renew_queues() {
   exchange.sync_time("recreate_jetty_connect");
 }
 
+bool Session::says_end() const {
+  return config.mode == URMA_TM_UM && config.bandwidth() && !config.verify &&
+         config.ends_by == EndsBy::kIterations && exchange.says_end();
+}
+
 // Where the peer sends nothing but tags, none begins like a quit notice; UMDK's tool sends a notice
 // only in tests without an end.
 void Session::expect(bool peer_finishes) {
   watch.expect_peer_to_finish(peer_finishes);
   const bool only_receives = config.bandwidth() && active() && !receives();
-  const bool tags_only = !config.verify && (!peer_finishes || only_receives);
+  const bool tags_only = !config.verify && (!peer_finishes || only_receives || says_end());
   watch.expect_quit(config.ends_by == EndsBy::kUser || (exchange.extended() && tags_only));
 }
 

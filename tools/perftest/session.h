@@ -50,6 +50,9 @@ struct Session {
   // Whether this side polls for arrivals.
   bool receives() const { return two_sided() && (!client() || config.bidirectional); }
   bool measures() const { return active() || receives(); }
+  // Whether both sides say after a size if a user has ended it. In mode UM a receiver cannot tell
+  // messages that were lost from those that were not sent.
+  bool says_end() const;
 
   size_t pair_of(uint32_t lane) const { return config.pairs ? lane : 0; }
   // The peer's lane that a lane is connected with, counted among the peer's lanes for us.
@@ -63,8 +66,8 @@ struct Session {
   // The passive side of a one-sided test: waits until the active side has measured, and notifies it
   // if the user interrupts.
   void be_passive();
-  // Swaps the tag after a size of a one-sided test. If the user has ended it on one side, that side
-  // tells the other, so that both leave out the sizes to come.
+  // Swaps the tag after a size of a test that is one-sided or says_end(). If the user has ended it
+  // on one side, that side tells the other, so that both leave out the sizes to come.
   void end_size(const std::string& tag);
 
   // Reports a failed request in one line. Throws, unless --enable_err_continue was given.

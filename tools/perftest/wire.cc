@@ -100,7 +100,7 @@ std::vector<std::string> compare(const Extension& mine, const Extension& peer) {
 void negotiate(const Config& config, Exchange& exchange) {
   const Block mine = encode(config);
   std::vector<std::string> lines;
-  bool extended = true;
+  bool extended = true, says_end = true;
   for (size_t pair = 0; pair < exchange.pairs(); pair++) {
     Block peer = {};
     exchange.sync_data(mine.data(), peer.data(), kBlockSize, pair);
@@ -109,6 +109,7 @@ void negotiate(const Config& config, Exchange& exchange) {
       const Extension here = extension_of(config);
       Extension there;
       exchange.sync_data(&here, &there, sizeof(here), pair);
+      says_end = says_end && there.says_end != 0;
       const std::vector<std::string> more = compare(here, there);
       found.insert(found.end(), more.begin(), more.end());
     } else {
@@ -116,7 +117,7 @@ void negotiate(const Config& config, Exchange& exchange) {
     }
     if (lines.empty()) lines = std::move(found);
   }
-  exchange.set_extended(extended);
+  exchange.set_extended(extended, extended && says_end);
   if (lines.empty()) return;
   std::string text;
   for (const std::string& line : lines) text += (text.empty() ? "" : "\n") + line;

@@ -51,7 +51,8 @@ struct Extension {
   uint32_t max_size = 0;
   uint32_t ctp = 0;
   uint32_t own_warmup = 0;  // warmup was given
-  uint32_t reserved[6] = {};
+  uint32_t says_end = 1;    // see Session::says_end; 0 in 0.2.0
+  uint32_t reserved[5] = {};
 };
 static_assert(sizeof(Extension) == 64);
 
