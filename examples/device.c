@@ -25,6 +25,10 @@ static urma_device_t* first_device(void) {
 urma_device_t* choose_device(void) {
   char* name = getenv("URMA_DEVICE");
   urma_device_t* device = name != NULL ? urma_get_device_by_name(name) : first_device();
+  if (device == NULL && name != NULL) {
+    fprintf(stderr, "URMA_DEVICE=%s: no such device; urma_admin show lists them\n", name);
+    exit(EXIT_FAILURE);
+  }
   require(device != NULL, "finding a device");
   return device;
 }

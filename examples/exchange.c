@@ -23,6 +23,16 @@ void give_up(const char* what) {
   exit(EXIT_FAILURE);
 }
 
+void is_wrong(const char* what) {
+  fprintf(stderr, "%s is not as it should be\n", what);
+  exit(EXIT_FAILURE);
+}
+
+static void give_up_at(const char* what, const char* host, const char* port) {
+  fprintf(stderr, "%s %s, port %s, failed (errno: %s)\n", what, host, port, strerror(errno));
+  exit(EXIT_FAILURE);
+}
+
 static in_port_t number_of(const char* port) {
   char* end;
   long number = strtol(port, &end, 10);
@@ -45,7 +55,8 @@ static void wait_for_clients(const char* port, const char* address, int* socks, 
   require(listener >= 0, "socket");
   require(setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)) == 0,
           "setsockopt");
-  require(bind(listener, (struct sockaddr*)&addr, sizeof(addr)) == 0, "bind");
+  if (bind(listener, (struct sockaddr*)&addr, sizeof(addr)) != 0)
+    give_up_at("binding to", address, port);
   require(listen(listener, count) == 0, "listen");
   require(getsockname(listener, (struct sockaddr*)&addr, &size) == 0, "getsockname");
   printf("listening on port %u\n", ntohs(addr.sin_port));
@@ -67,24 +78,34 @@ static int connect_to_server(const char* host, const char* port) {
   }
   int sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   require(sock >= 0, "socket");
-  require(connect(sock, found->ai_addr, found->ai_addrlen) == 0, "connect");
+  if (connect(sock, found->ai_addr, found->ai_addrlen) != 0)
+    give_up_at("connecting to", host, port);
   freeaddrinfo(found);
   return sock;
 }
 
+bool asks_for_server(int argc, char** argv) {
+  bool is_server = argc >= 2 && argc <= 4 && strcmp(argv[1], "server") == 0;
+  bool is_client = argc >= 3 && argc <= 4 && strcmp(argv[1], "client") == 0;
+  if (is_server || is_client) return is_server;
+  bool asked = argc == 2 && strcmp(argv[1], "--help") == 0;
+  fprintf(asked ? stdout : stderr,
+          "usage: %s server [port [address]] | client host [port]\n"
+          "The port is " DEFAULT_PORT
+          " by default, the address 127.0.0.1; port 0 is any free one.\n"
+          "URMA_DEVICE, in the environment, names the device; the first one by default.\n",
+          argv[0]);
+  exit(asked ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
 void meet_clients(int argc, char** argv, bool* is_server, int* socks, int count) {
-  *is_server = argc >= 2 && strcmp(argv[1], "server") == 0;
-  bool is_client = argc >= 3 && strcmp(argv[1], "client") == 0;
+  *is_server = asks_for_server(argc, argv);
   int port = *is_server ? 2 : 3;  // the index of the port in argv
-  if ((!*is_server && !is_client) || argc > 4) {
-    fprintf(stderr, "usage: %s server [port [address]] | client host [port]\n", argv[0]);
-    exit(EXIT_FAILURE);
-  }
   const char* number = argc > port ? argv[port] : DEFAULT_PORT;
   // Anyone with the ids can reach the queues and segments, so by default only this machine may
   // connect.
   if (*is_server) wait_for_clients(number, argc > 3 ? argv[3] : "127.0.0.1", socks, count);
-  if (is_client) socks[0] = connect_to_server(argv[2], number);
+  if (!*is_server) socks[0] = connect_to_server(argv[2], number);
   for (int i = 0; i < (*is_server ? count : 1); i++)
     require(setsockopt(socks[i], IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)) == 0,
             "setsockopt");
@@ -148,7 +169,7 @@ void write_text(char* message, uint32_t size, const char* side) {
 void check_text(const char* message, uint32_t size) {
   uint32_t end = size - sizeof(uint64_t);
   uint64_t sum = checksum(message, end);
-  require(memcmp(message + end, &sum, sizeof(sum)) == 0, "the checksum of a message");
+  expect(memcmp(message + end, &sum, sizeof(sum)) == 0, "the checksum of a message");
   printf("%7u bytes, checksum ok: \"%.26s...\"\n", size, message);
 }
 

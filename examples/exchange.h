@@ -23,6 +23,18 @@ static inline void require(bool ok, const char* what) {
   if (!ok) give_up(what);
 }
 
+// Exits with a message that names `what`, which is not as it should be.
+__attribute__((noreturn)) void is_wrong(const char* what);
+
+// Exits unless `right`: for what the other program did, which sets no errno.
+static inline void expect(bool right, const char* what) {
+  if (!right) is_wrong(what);
+}
+
+// Whether the command line says `server [port [address]]`, not `client host [port]`. Exits with the
+// usage if it says neither, or `--help`.
+bool asks_for_server(int argc, char** argv);
+
 // Connects the two programs as the command line says: `server [port [address]]` listens at its
 // address, 127.0.0.1 by default, prints its port (0: any free one) and accepts one client; `client
 // host [port]` connects to it. Sets *is_server and returns the socket. Exits on wrong arguments.

@@ -13,12 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "device.h"
 #include "exchange.h"
 #include "urma_api.h"
 
-enum { PAGE = 4096, TEXT = (1 << 20) - 8, DEPTH = 16, ADDS = 1000 };
+enum { TEXT = (1 << 20) - 8, DEPTH = 16, ADDS = 1000 };
 
 struct shared {
   _Atomic uint64_t counter;  // first: atomics need an address that is a multiple of their size
@@ -44,7 +45,7 @@ static void set_up(uint32_t access, urma_token_t token) {
   urma_jfc_cfg_t jfc_cfg = {.depth = DEPTH};
   jfc = urma_create_jfc(ctx, &jfc_cfg);
   require(jfc != NULL, "urma_create_jfc");
-  memory = aligned_alloc(PAGE, sizeof(*memory));
+  memory = aligned_alloc((size_t)sysconf(_SC_PAGESIZE), sizeof(*memory));
   require(memory != NULL, "aligned_alloc");
   memset(memory, 0, sizeof(*memory));
   urma_seg_cfg_t cfg = {.va = (uintptr_t)memory, .len = sizeof(*memory), .token_value = token};
@@ -76,7 +77,7 @@ static void serve(int sock) {
   for (int i = 0; i < ADDS; i++) atomic_fetch_add(&memory->counter, 1);
   in_step(sock);
   check_text(memory->data, TEXT);
-  require(atomic_load(&memory->counter) == 2 * ADDS, "the counter");
+  expect(atomic_load(&memory->counter) == 2 * ADDS, "the counter");
   printf("counter %d, of which half are the client's: ok\n", 2 * ADDS);
   ok(urma_delete_jfr(jfr), "urma_delete_jfr");
   tear_down();

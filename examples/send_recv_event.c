@@ -94,7 +94,7 @@ static void receive_message(uint32_t size) {
   int n;
   while ((n = urma_poll_jfc(arrived, 1, &cr)) == 0) sleep_until_event();
   require(n == 1, "urma_poll_jfc");
-  require(succeeded(&cr, "a receive") == size, "the size of a message");
+  expect(succeeded(&cr, "a receive") == size, "the size of a message");
 }
 
 // The client speaks first. The other side has posted its next receive before it answers.

@@ -3,7 +3,6 @@
 #include "several.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,7 +22,7 @@ static void start(int count) {
 
 bool meet_several(int argc, char** argv, int* socks, int count) {
   bool is_server;
-  if (argc > 1 && strcmp(argv[1], "client") == 0) start(count);
+  if (!asks_for_server(argc, argv)) start(count);
   meet_clients(argc, argv, &is_server, socks, count);
   return is_server;
 }

@@ -31,4 +31,8 @@ cp "${examples}"/*.[ch] "${TEST_TMPDIR}"
 cd "${TEST_TMPDIR}"
 bash -euc "$(grep '^cc ' "${examples}/README.md")"
 { ./segment || true; } 2>&1 | grep usage >/dev/null
+./segment --help | grep usage >/dev/null
+[[ "$({ "${work}/event_loop" client || true; } 2>&1 | grep -c usage)" == 1 ]]
+{ URMA_DEVICE=none ./segment client 127.0.0.1 0 || true; } 2>&1 |
+  grep '^connecting to 127.0.0.1, port 0, failed' >/dev/null
 { ./segment server 65536 || true; } 2>&1 | grep '^65536: not a port' >/dev/null
