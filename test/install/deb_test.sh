@@ -108,6 +108,19 @@ cmp LICENSE "${unpacked}/LICENSE"
 grep -qx "Copyright: $(sed -n 's/^Copyright (c) //p' LICENSE)" "${unpacked}/debian/copyright" ||
   fail "debian/copyright and LICENSE name different holders"
 
+# The notices of the libraries that are compiled into the tools, whose headers name the holders.
+mkdir "${TEST_TMPDIR}/tools_only"
+dpkg-deb -x "$(package urma-tools)" "${TEST_TMPDIR}/tools_only"
+readonly notices="${TEST_TMPDIR}/tools_only/usr/share/doc/urma-tools/copyright"
+grep -rhoE 'Copyright \(c\) [-0-9]+, .*|SPDX-FileCopyrightText: [^<]*|Copyright \(c\) .* present, .*' \
+  /usr/include/{CLI,nlohmann,fmt/format.h} |
+  sed -E -e 's/^[^:]*\) |^[^:]*: //' -e 's/^[-0-9]+( - present)?,? *//' -e 's/ *$//' | sort -u \
+  >"${TEST_TMPDIR}/holders"
+(($(wc -l <"${TEST_TMPDIR}/holders") >= 4)) || fail "no holders in the headers of libraries"
+while read -r holder; do
+  grep -F -- "${holder}" "${notices}" >/dev/null || fail "the copyright of urma-tools lacks ${holder}"
+done <"${TEST_TMPDIR}/holders"
+
 symbols() {
   (cd "${unpacked}" && dpkg-gensymbols -q -c4 -v99 -pliburma0 "-P${root}" \
     "-e${root}/${libdir}/*.so.0" "-I$1" -O/dev/null)

@@ -81,6 +81,9 @@ diff <(pages 3) <(pages 3 | grep -xFf - "${TEST_TMPDIR}/devel") || fail "manual 
 [[ -z "$(for name in "${packages[@]}"; do files_of "${name}"; done | sort | uniq -d)" ]] ||
   fail "a file is in two packages"
 
+rpm -qpl "$(package urma-tools)" | grep -x '/usr/share/licenses/urma-tools.*/copyright' >/dev/null ||
+  fail "urma-tools lacks the notices of the libraries that are compiled in"
+
 # A folder of no package would stay when its files go.
 rpm -qp --qf '[%{FILEMODES:perms} %{FILENAMES}\n]' "${out}"/*."$(uname -m)".rpm \
   >"${TEST_TMPDIR}/packaged"
