@@ -486,15 +486,15 @@ bool Connection::access(const std::shared_ptr<SendingEnd>& end, SegmentRef segme
   return true;
 }
 
-void Connection::incoming_closed(IncomingEnd* end, uint8_t status) {
+void Connection::incoming_closed(IncomingEnd* end) {
   const MutexLock lock(mutex_);
-  // If it is not open yet, opening it comes first.
+  // If it is not open yet, opening it comes first, and tells the rest.
   if (gone() || opening_.contains(end->way())) return;
   put_owed();
   // If its sender has closed it meanwhile, it is in no list any more.
   ReceivedBody received;
   while (end->take_owed(&received)) put(received);
-  put(WayClosedBody{end->way(), status});
+  if (const auto status = end->take_end()) put(WayClosedBody{end->way(), *status});
   const auto found = incoming_.find(end->way());
   if (found != incoming_.end() && found->second.get() == end && end->over()) incoming_.erase(found);
   flush();

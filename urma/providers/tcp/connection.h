@@ -118,7 +118,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   void owe(uint32_t way, bool urgent);
   // Hands what is owed to the kernel: the program may end once it has a message.
   void report();
-  void incoming_closed(IncomingEnd* end, uint8_t status);
+  void incoming_closed(IncomingEnd* end);
   void pull(uint32_t way) { say(PullBody{way}, /*awaits=*/true); }
 
   // WireOwner

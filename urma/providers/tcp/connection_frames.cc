@@ -260,7 +260,7 @@ void Connection::accept_way(const OpenWayBody& asked) {
   if (answer != Answer::kAccepted) incoming_.erase(asked.way);
   put(WayOpenedBody{asked.way, static_cast<uint32_t>(answer), members});
   // Its receiver may have ended meanwhile.
-  if (const auto status = way->closed_with()) put(WayClosedBody{asked.way, *status});
+  if (const auto status = way->take_end()) put(WayClosedBody{asked.way, *status});
   flush();
 }
 

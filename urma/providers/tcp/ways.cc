@@ -375,8 +375,9 @@ bool IncomingEnd::sender_closed() {
   return !std::exchange(sender_closed_, true);
 }
 
-std::optional<uint8_t> IncomingEnd::closed_with() const {
+std::optional<uint8_t> IncomingEnd::take_end() {
   const MutexLock lock(mutex_);
+  if (!closed_with_.has_value() || std::exchange(end_taken_, true)) return std::nullopt;
   return closed_with_;
 }
 
@@ -454,7 +455,7 @@ void IncomingEnd::close(uint8_t status) {
     wanted_.store(false, std::memory_order_relaxed);
     drop_staged();
   }
-  connection_->incoming_closed(this, status);
+  connection_->incoming_closed(this);
 }
 
 void IncomingEnd::wake() { connection_->report(); }

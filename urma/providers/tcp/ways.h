@@ -180,8 +180,9 @@ class IncomingEnd final : public WireIncoming {
   bool has_messages(bool* stuck);
   // The sender has closed it. False if it had before.
   bool sender_closed();
-  // Set by the receiver: the status of all further messages.
-  std::optional<uint8_t> closed_with() const;
+  // The status of all further messages, once the receiver has closed it; only once: the sender is
+  // told then.
+  std::optional<uint8_t> take_end();
   // Both sides have closed it.
   bool over() const;
 
@@ -234,6 +235,7 @@ class IncomingEnd final : public WireIncoming {
   uint64_t announced_ URMA_GUARDED_BY(mutex_) = 0;  // by parts
   uint64_t landed_ URMA_GUARDED_BY(mutex_) = 0;
   std::optional<uint8_t> closed_with_ URMA_GUARDED_BY(mutex_);
+  bool end_taken_ URMA_GUARDED_BY(mutex_) = false;
   bool sender_closed_ URMA_GUARDED_BY(mutex_) = false;
 };
 
