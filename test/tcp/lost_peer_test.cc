@@ -116,10 +116,14 @@ TEST_F(LostPeerTest, RequestsEndWithTheSearchThatTheyWaitFor) {
   child.expect_success();
 }
 
-// Greets, and opens a way to the queue that is asked for. Returns its number.
-uint32_t serve(Stream& stream) {
+// Agrees to keep the stream.
+void agree(Stream& stream) {
   expect_frame<HelloBody>(stream);
   send_all(stream, frame(HelloBody{}));
+}
+
+// Opens a way to the queue that is asked for. Returns its number.
+uint32_t open_way(Stream& stream) {
   const auto asked = receive_body<FindBody>(stream);
   AnswerBody found = {};
   found.ticket = asked.ticket;
@@ -127,6 +131,13 @@ uint32_t serve(Stream& stream) {
   const auto opening = receive_body<OpenWayBody>(stream);
   send_all(stream, frame(WayOpenedBody{opening.way, 0, 0}));
   return opening.way;
+}
+
+// By a way of its own.
+void receive_one(Stream& stream) {
+  const uint32_t way = open_way(stream);
+  receive_body<MessageBody>(stream);
+  send_all(stream, frame(ReceivedBody{way, 1, 0}));
 }
 
 // Those in flight, and those that wait for their turn. The next one finds the peer again.
@@ -146,7 +157,8 @@ TEST_F(LostPeerTest, RequestsEndWithTheStreamThatTheyWaitFor) {
   const auto carrier = carrier_for(&id, child.channel().receive<urma_eid_t>());
   child.channel().send(id);
   auto stream = next_open(*carrier);
-  serve(*stream);
+  agree(*stream);
+  open_way(*stream);
   // If none was in flight, the others would look for the peer anew.
   receive_body<MessageBody>(*stream);
   child.channel().sync();
@@ -156,9 +168,47 @@ TEST_F(LostPeerTest, RequestsEndWithTheStreamThatTheyWaitFor) {
   child.channel().sync();
 
   stream = next_open(*carrier);
-  const uint32_t way = serve(*stream);
+  agree(*stream);
+  receive_one(*stream);
+  child.channel().sync();
+  child.expect_success();
+}
+
+// That one does not wait for the answer; the one behind it finds the process.
+TEST_F(LostPeerTest, ARequestLooksForTheNextProcessInThePlaceOfASilentOne) {
+  Child child("sends", [](Channel& channel) {
+    ::setenv("URMA_TCP_TIMEOUT_MS", "4000", 1);
+    Party party(channel);
+    party.send(party.lost, 0);
+    party.expect(0, URMA_CR_ACK_TIMEOUT_ERR);
+    channel.sync();
+    party.send(party.lost, 1);
+    // On a busy machine the peer may count as silent no longer.
+    const bool found = wait_for(party.endpoint.send_jfc).status == URMA_CR_SUCCESS;
+    channel.receive<char>();
+    if (!found) party.send(party.lost, 2);
+    if (!found) party.expect(2, URMA_CR_SUCCESS);
+    channel.sync();
+  });
+  const auto eid = child.channel().receive<urma_eid_t>();
+  uint32_t id = 0;
+  auto carrier = carrier_for(&id, eid);
+  child.channel().send(id);
+  auto stream = next_open(*carrier);
+  agree(*stream);
+  open_way(*stream);
   receive_body<MessageBody>(*stream);
-  send_all(*stream, frame(ReceivedBody{way, 1, 0}));
+  wait_for_end(*stream);
+  carrier.reset();
+  carrier = make_socket_carrier(config_at({eid}));
+  ASSERT_TRUE(carrier->listen_also(port_of(id, 0)));
+  child.channel().sync();
+  urma::tcp::wait_for(carrier->fd(), POLLIN);
+  if (HasFatalFailure()) return;
+  stream = next_open(*carrier);
+  agree(*stream);
+  child.channel().send('o');
+  receive_one(*stream);
   child.channel().sync();
   child.expect_success();
 }

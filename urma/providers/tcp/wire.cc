@@ -167,7 +167,7 @@ void Wire::reach(const Address& to, std::function<void(const Ref&)> told) {
     const auto greeting = greetings_.find(known->second->number());
     if (greeting != greetings_.end()) {
       // It may have begun late in a search that has ended since.
-      if (greeting->second.agreed_by_ns == 0 && is_silent(to)) return told(nullptr);
+      if (greeting->second.agreed_by_ns == 0 && silence_at(to) != nullptr) return told(nullptr);
       greeting->second.told.push_back(std::move(told));
       return;
     }
@@ -175,7 +175,11 @@ void Wire::reach(const Address& to, std::function<void(const Ref&)> told) {
     if (!connection->gone()) return told(connection);
     by_address_.erase(known);
   }
-  if (is_silent(to)) return told(nullptr);
+  const Silence* const silence = silence_at(to);
+  const bool silent = silence != nullptr;
+  // One that was connected is looked for, though nobody waits: it, or another process in its place,
+  // may answer by now, and the next request finds it then.
+  if (silent && silence->process == Peer()) return told(nullptr);
   std::string why;
   std::unique_ptr<Stream> stream =
       carrier_->connect(source_for(addresses_.all(), to.eid), to, &why);
@@ -185,11 +189,12 @@ void Wire::reach(const Address& to, std::function<void(const Ref&)> told) {
   }
   const Ref connection = add(std::move(stream), true);
   by_address_[to] = connection;
-  greetings_[connection->number()].told.push_back(std::move(told));
   await();
+  if (silent) return told(nullptr);
+  greetings_[connection->number()].told.push_back(std::move(told));
 }
 
-// For a moment, nobody connects there: requests that wait behind one that had no answer in time end
+// For a moment, nobody waits there: requests that wait behind one that had no answer in time end
 // with it, not each after a timeout of its own. The same goes for where its process listens too;
 // `process`: if it is known, and not only from before.
 void Wire::was_silent(const Address& there, const Peer& process) {
@@ -207,9 +212,10 @@ void Wire::was_silent(const Address& there, const Peer& process) {
   });
 }
 
-bool Wire::is_silent(const Address& there) const {
+const Wire::Silence* Wire::silence_at(const Address& there) const {
   const auto found = silences_.find(there);
-  return found != silences_.end() && monotonic_ns() < found->second.until_ns;
+  const bool counts = found != silences_.end() && monotonic_ns() < found->second.until_ns;
+  return counts ? &found->second : nullptr;
 }
 
 // The process is there, whatever it or another one at its address was before.

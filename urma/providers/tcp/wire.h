@@ -166,7 +166,8 @@ class Wire final : public urma::Wire {
   void reach(const Address& to, std::function<void(const Ref&)> told);
   void was_late(const Search& search);
   void was_silent(const Address& there, const Peer& process = {});
-  bool is_silent(const Address& there) const;
+  // NULL: it does not count there now.
+  const Silence* silence_at(const Address& there) const;
   void lives(const Ref& connection);
   void forget_addresses(const Ref& connection, bool was_open);
   void accept();
