@@ -12,6 +12,7 @@
 #include "jetty/peer_grants.h"
 #include "jetty/transport.h"
 #include "urma/base/host.h"
+#include "urma/base/mutex.h"
 #include "urma/base/runtime.h"
 
 namespace urma {
@@ -40,8 +41,17 @@ class DirectoryTransport : public Transport {
   uint32_t take_id(IdKind kind, uint32_t eid_index, uint32_t chosen) override;
   void free_id(IdKind kind, uint32_t eid_index, uint32_t id) override;
 
+ protected:
+  // Throws Error(URMA_EINVAL) if peers could write to read-only memory.
+  void require_writable(const Segment& segment);
+
  private:
   Runtime* const runtime_;
+
+  Mutex writable_mutex_;
+  // The area that was last found writable.
+  uint64_t writable_base_ URMA_GUARDED_BY(writable_mutex_) = 0;
+  uint64_t writable_len_ URMA_GUARDED_BY(writable_mutex_) = 0;
 };
 
 }  // namespace urma

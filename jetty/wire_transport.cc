@@ -97,6 +97,11 @@ std::unique_ptr<Receiver> WireTransport::make_receiver(const urma_jfr_cfg_t& cfg
   return std::make_unique<WireReceiver>(&wire(), cfg, identity, subject, this);
 }
 
+void WireTransport::enter(Segment* segment) {
+  require_writable(*segment);
+  segments().add(segment);
+}
+
 void WireTransport::unregister(Segment* segment) {
   segments().remove(segment);
   // A queue checks its memory, and lends it to the wire, under one lock, for which this waits: what

@@ -62,7 +62,7 @@ class WireTransport final : public DirectoryTransport {
                                       const urma_jetty_id_t& id) override;
   std::unique_ptr<Receiver> make_receiver(const urma_jfr_cfg_t& cfg, const QueueIdentity& identity,
                                           const urma_eid_t& eid, EventSubject* subject) override;
-  void enter(Segment* segment) override { segments().add(segment); }
+  void enter(Segment* segment) override;
   void unregister(Segment* segment) override;
   ImportedSegment* import_segment(urma_context_t* ctx, const urma_seg_t& seg, urma_token_t token,
                                   uint32_t access) override;

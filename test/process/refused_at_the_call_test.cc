@@ -24,8 +24,13 @@ constexpr size_t kPage = 4096;
 
 class RefusedAtTheCallTest : public ProcessTest {
  protected:
+  void SetUp() override { SKIP_UNLESS_SHARED_MEMORY("the library knows the kind of each id"); }
+};
+
+class RightToWriteTest : public ProcessTest {
+ protected:
   void SetUp() override {
-    SKIP_UNLESS_SHARED_MEMORY("the library checks the mappings of a segment");
+    SKIP_WITHOUT(device_traits().ordered, "memory that the library itself writes to");
   }
 };
 
@@ -50,7 +55,7 @@ urma_seg_cfg_t pages_with(int protection) {
   return cfg;
 }
 
-TEST_F(RefusedAtTheCallTest, ReadOnlyMemoryWithARightToWrite) {
+TEST_F(RightToWriteTest, ReadOnlyMemoryIsRefused) {
   if (!areas_are_known()) GTEST_SKIP() << "the kernel is older than 6.11";
   run_one([](Channel&) {
     OwnedEndpoint endpoint;
@@ -77,7 +82,7 @@ TEST_F(RefusedAtTheCallTest, ReadOnlyMemoryWithARightToWrite) {
 }
 
 // A guard page is not read-only.
-TEST_F(RefusedAtTheCallTest, AGuardPageWithARightToWrite) {
+TEST_F(RightToWriteTest, AGuardPageIsRefused) {
   if (!areas_are_known()) GTEST_SKIP() << "the kernel is older than 6.11";
   run_one([](Channel&) {
     OwnedEndpoint endpoint;

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/shm/transport.h"
 
-#include <sys/mman.h>
-
-#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <filesystem>
 #include <system_error>
 
 #include "jetty/faulty.h"
-#include "segment/memory_map.h"
 #include "urma/base/error.h"
 #include "urma/base/guard.h"
 #include "urma/base/log.h"
@@ -174,36 +170,6 @@ std::unique_ptr<urma::Receiver> Transport::make_receiver(const urma_jfr_cfg_t& c
                                                          const urma_eid_t& /*eid*/,
                                                          EventSubject* subject) {
   return std::make_unique<Receiver>(cfg, identity, subject, this);
-}
-
-// A right to write memory that this process itself may not write would fail at the first request. A
-// kernel before 6.11 cannot be asked quickly. An area that was writable a moment ago is assumed to
-// still be: asking takes four times as long as everything else.
-void Transport::require_writable(const Segment& segment) {
-  if ((segment.access & (URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC)) == 0) return;
-  const MutexLock lock(writable_mutex_);
-  if (lies_in(segment.base, segment.len, writable_base_, writable_len_)) return;
-  MemoryMap map;
-  const uint64_t end = segment.base + segment.len;
-  for (uint64_t va = segment.base; va < end;) {
-    const std::optional<Vma> area = map.usable() ? map.query(va) : std::nullopt;
-    if (!area.has_value()) return;
-    if ((area->protection & (PROT_READ | PROT_WRITE)) == 0) {
-      fail(URMA_EINVAL,
-           "register_seg: memory at {:#x} cannot be accessed, and access {:#x} lets peers write to "
-           "it; leave guard pages out, or make it writable",
-           std::max(va, area->start), segment.access);
-    }
-    if ((area->protection & PROT_WRITE) == 0) {
-      fail(URMA_EINVAL,
-           "register_seg: memory at {:#x} is read-only, and access {:#x} lets peers write to it; "
-           "leave out WRITE and ATOMIC, or make it writable",
-           std::max(va, area->start), segment.access);
-    }
-    writable_base_ = area->start;
-    writable_len_ = area->end - area->start;
-    va = area->end;
-  }
 }
 
 // What peers can map of it is given back unless the table takes it in.

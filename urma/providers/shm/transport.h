@@ -134,8 +134,6 @@ class Transport : public DirectoryTransport {
   void tell_peers(SegmentRef ended_ref);
   // Makes pages that peers may no longer map private again, a turn at a time.
   void take_back_some(SharedPages::RangeId pages);
-  // Throws Error(URMA_EINVAL) if peers could write to read-only memory.
-  void require_writable(const Segment& segment);
   void drop_gone_links();
 
   const std::string name_;
@@ -151,11 +149,6 @@ class Transport : public DirectoryTransport {
   Mutex openings_mutex_;
   Condition opening_ended_;
   uint32_t openings_ URMA_GUARDED_BY(openings_mutex_) = 0;  // those that have begun and not ended
-
-  Mutex writable_mutex_;
-  // The area that was last found writable.
-  uint64_t writable_base_ URMA_GUARDED_BY(writable_mutex_) = 0;
-  uint64_t writable_len_ URMA_GUARDED_BY(writable_mutex_) = 0;
 
   // On the service thread only.
   std::unique_ptr<Server> server_;
