@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -131,6 +132,73 @@ TEST_F(ShareTest, AWayTooManyIsRefusedAlone) {
   }
   target.channel().send('l');
   target.expect_success();
+}
+
+bool has_ended(const std::unique_ptr<Stream>& stream) {
+  char byte;
+  const iovec piece = {&byte, 1};
+  std::string why;
+  stream->receive({&piece, 1});
+  return stream->progress(&why) == StreamState::kLost;
+}
+
+// To a process with a thousand descriptors and little memory.
+class StreamsTest : public ShareTest {
+ protected:
+  static constexpr size_t kMost = 128 * kMiB / 4 / (69 << 10);
+
+  void SetUp() override {
+    ShareTest::SetUp();
+    if (kSanitized) GTEST_SKIP() << "sanitizers need memory of their own";
+    target_.emplace("victim", [](Channel& channel) {
+      limit(RLIMIT_NOFILE, 1024);
+      limit(RLIMIT_DATA, 128 * kMiB);
+      serve(channel, [] {});
+    });
+    victim_ = target_->channel().receive<QueueId>();
+  }
+  void TearDown() override {
+    if (!target_) return;
+    target_->channel().send('l');
+    target_->expect_success();
+  }
+  // Until one of them has ended.
+  static void expect_an_end(const std::vector<std::unique_ptr<Stream>>& streams) {
+    const auto deadline = Clock::now() + milliseconds(kPatienceMs);
+    while (std::ranges::none_of(streams, has_ended)) ASSERT_LT(Clock::now(), deadline);
+  }
+
+  std::optional<Child> target_;
+  QueueId victim_;
+};
+
+TEST_F(StreamsTest, ThoseThatCarryNothingCount) {
+  Stranger other(victim_, "127.0.0.2"), stranger(victim_);
+  const auto modest = other.connect();
+  std::vector<std::unique_ptr<Stream>> streams;
+  while (streams.size() < kMost + 100) {
+    streams.push_back(stranger.connect());
+    ASSERT_NE(streams.back(), nullptr);
+  }
+  expect_an_end(streams);
+  ping(*modest);
+}
+
+// Each tells of all registrations that it could have had.
+TEST_F(StreamsTest, TheEndsOfRegistrationsCount) {
+  Stranger other(victim_, "127.0.0.2"), stranger(victim_);
+  const auto modest = other.connect();
+  std::string all;
+  for (uint32_t i = 0; i < urma::kMaxSegments; ++i) all += frame(EndedBody{{i, 1}});
+  std::vector<std::unique_ptr<Stream>> streams;
+  // 3 MiB each.
+  for (int i = 0; i < 20; ++i) {
+    streams.push_back(stranger.connect());
+    ASSERT_NE(streams.back(), nullptr);
+  }
+  for (const auto& stream : streams) send_while_open(*stream, all);
+  expect_an_end(streams);
+  ping(*modest);
 }
 
 std::string message_of(uint32_t way, size_t bytes) {

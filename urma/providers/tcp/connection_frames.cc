@@ -218,11 +218,14 @@ bool Connection::take_answer(const AnswerBody& answer) {
 
 bool Connection::take_ended(const SegmentRef& ref) {
   if (ref.index >= kMaxSegments) return false;
-  const MutexLock lock(ended_mutex_);
-  const auto [last, first] = ended_.try_emplace(ref.index, ref.generation);
-  if (first) ended_held_ = charge(ended_.size() * kOfAnEntry);
-  if (!first && is_newer(ref.generation, last->second)) last->second = ref.generation;
-  any_ended_.store(true, std::memory_order_relaxed);
+  {
+    const MutexLock lock(ended_mutex_);
+    const auto [last, first] = ended_.try_emplace(ref.index, ref.generation);
+    if (first) ended_held_ = charge(ended_.size() * kOfAnEntry);
+    if (!first && is_newer(ref.generation, last->second)) last->second = ref.generation;
+    any_ended_.store(true, std::memory_order_relaxed);
+  }
+  static_cast<void>(may_hold(0));
   return true;
 }
 

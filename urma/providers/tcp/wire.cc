@@ -321,6 +321,8 @@ void Wire::use(const Ref& connection) {
     count = open_.size();
     open_count_.store(count);
   }
+  // A stream takes memory also if nothing comes.
+  if (HeldBytes::of_all() > most_held_) relieve();
   if (count != kFew + 1) return;
   // SYNC(tcp-spinning): polls no longer send what the kernel holds for them.
   for (const Ref& each : all()) each->push(/*answers=*/false);
@@ -655,9 +657,9 @@ void Wire::end_greediest() {
     if (held <= most_held_) return;
     held -= holder.bytes;
     holder.connection->end(
-        urma::format("it holds {} MiB here, and its host most of all; all peers may hold {} MiB; "
-                     "their messages wait for receives",
-                     holder.bytes >> 20, most_held_ >> 20));
+        urma::format("it holds {} KiB here, and its host most of all; all peers may hold {} MiB, "
+                     "mostly messages that wait for receives",
+                     holder.bytes >> 10, most_held_ >> 20));
   }
 }
 
