@@ -8,10 +8,12 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -206,6 +208,24 @@ TEST_F(HostilePeerTest, PeerThatReadsNoAnswersIsForgottenAfterItsEnd) {
   ASSERT_EQ(::shutdown(peer.fd(), SHUT_RDWR), 0);
   // Otherwise its end would wake the owner repeatedly.
   EXPECT_TRUE(eventually([&] { return open_descriptors() < before; }));
+}
+
+// The bytes of a message made by `{}`, in memory that held something else.
+template <typename Message>
+std::vector<unsigned char> bytes_of_fresh() {
+  alignas(Message) std::array<unsigned char, sizeof(Message)> memory;
+  memory.fill(0xff);
+  // The compiler does not see that nobody has looked at them.
+  asm volatile("" : : "r"(memory.data()) : "memory");
+  new (memory.data()) Message{};
+  asm volatile("" : : "r"(memory.data()) : "memory");
+  return {memory.begin(), memory.end()};
+}
+
+// Some compilers zero only the first member of a union.
+TEST(ControlMessages, BringNothingOfTheStack) {
+  EXPECT_EQ(bytes_of_fresh<Request>(), std::vector<unsigned char>(sizeof(Request)));
+  EXPECT_EQ(bytes_of_fresh<Reply>(), std::vector<unsigned char>(sizeof(Reply)));
 }
 
 // A sender of large messages that keeps the rules until told not to.

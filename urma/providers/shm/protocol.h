@@ -9,6 +9,7 @@
 #include <elf.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -202,10 +203,13 @@ struct Question {
   }
 };
 
+// `{}` zeroes all of a message, with every compiler: it initializes the first member of the union,
+// which is `whole`. Otherwise a peer could get bytes of the stack behind a short body.
 struct Request {
   RequestType type;
   uint32_t number;  // comes back in the answer; not 0
   union {
+    std::byte whole[96];
     HelloRequest hello;
     ImportSegmentRequest import_segment;
     OpenRingRequest open_ring;
@@ -221,6 +225,7 @@ struct Reply {
   uint32_t number;
   Answer answer;
   union {
+    std::byte whole[32];
     HelloAnswer hello;
     ImportSegmentAnswer import_segment;
     MapSegmentAnswer map_segment;
@@ -229,8 +234,12 @@ struct Reply {
   };
 };
 
+template <typename Message>
+inline constexpr bool kAllInWhole = offsetof(Message, whole) + sizeof(Message::whole) ==
+                                    sizeof(Message);
 static_assert(std::is_trivially_copyable_v<Request> && sizeof(Request) == 104);
 static_assert(std::is_trivially_copyable_v<Reply> && sizeof(Reply) == 40);
+static_assert(kAllInWhole<Request> && kAllInWhole<Reply>);
 
 }  // namespace urma::shm
 
