@@ -244,6 +244,36 @@ TEST_F(RegionTest, EndsWithTheProcessThatCreatedIt) {
   });
 }
 
+// Files of segments in the runtime directory.
+size_t segment_files() {
+  size_t found = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(std::getenv("URMA_RUNTIME_DIR"))) {
+    if (entry.path().filename().native().find(".urseg-") != std::string::npos) ++found;
+  }
+  return found;
+}
+
+// The program has not detached what it attached to the former ones.
+TEST_F(RegionTest, OfAReusedNameLeavesNothingOfTheFormerOnes) {
+  run_one([](Channel&) {
+    Member both(2);
+    urma_context_t* const ctx = both.endpoint.ctx;
+    urma_ur_t ur = region();
+    for (int round = 0; round < 5; ++round) {
+      ASSERT_EQ(urma_create_ur(ctx, &ur), URMA_SUCCESS);
+      // The second one is in the first region only.
+      const uint32_t count = round == 0 ? 2 : 1;
+      ASSERT_EQ(urma_attach_ur(ctx, kName, kToken, both.list.data(), count), URMA_SUCCESS);
+      EXPECT_EQ(urma_attach_ur(ctx, kName, kToken, both.list.data(), 1), URMA_EEXIST);
+      EXPECT_EQ(segment_files(), 2u);
+      ASSERT_EQ(urma_destroy_ur(ctx, kName), URMA_SUCCESS);
+    }
+    EXPECT_EQ(both.detach(), URMA_SUCCESS);
+    EXPECT_EQ(segment_files(), 0u);
+    EXPECT_EQ(both.detach(), URMA_EINVAL);
+  });
+}
+
 TEST_F(RegionTest, HasALimitRightsAndAToken) {
   run_one([](Channel&) {
     Member self(4, URMA_ACCESS_READ);

@@ -198,12 +198,13 @@ void Regions::destroy(Runtime& runtime, uint32_t eid_index, const std::string& n
   created_.erase(found);
 }
 
-void Regions::check_not_attached(uint64_t generation,
+void Regions::check_not_attached(uint32_t eid_index, const RegionRecord& region,
                                  const std::vector<const urma_target_seg_t*>& segments) {
   for (size_t i = 0; i < segments.size(); ++i) {
     const bool twice = std::find(segments.begin(), segments.begin() + static_cast<ptrdiff_t>(i),
                                  segments[i]) != segments.begin() + static_cast<ptrdiff_t>(i);
-    if (twice || attached_.count({generation, segments[i]}) != 0) {
+    const auto known = attached_.find({eid_index, region.name, segments[i]});
+    if (twice || (known != attached_.end() && known->second.generation == region.generation)) {
       fail(URMA_EEXIST, "attach_ur: segment {} of the list, at {:#x}, is in the region already", i,
            uint64_t{segments[i]->seg.ubva.va});
     }
@@ -228,7 +229,7 @@ void Regions::attach(Runtime& runtime, uint32_t eid_index, const RegionRecord& r
                      const std::vector<const urma_target_seg_t*>& segments) {
   const int dir = runtime.dir_fd();
   const MutexLock lock(mutex_);
-  check_not_attached(region.generation, segments);
+  check_not_attached(eid_index, region, segments);
   Undo undo(dir);
   write_pending(runtime, region, segments, &undo.files);
   std::vector<Member> all;
@@ -245,25 +246,26 @@ void Regions::attach(Runtime& runtime, uint32_t eid_index, const RegionRecord& r
     }
   }
   for (size_t i = 0; i < segments.size(); ++i) {
-    attached_[{region.generation, segments[i]}] = undo.files[i].second;
+    Attached& place = attached_[{eid_index, region.name, segments[i]}];
+    // From a region that has ended, whose name this one has now.
+    if (!place.file.empty()) ::unlinkat(dir, place.file.c_str(), 0);
+    place = {region.generation, undo.files[i].second};
   }
-  generations_[{eid_index, region.name}] = region.generation;
   undo.files.clear();
 }
 
 void Regions::detach(Runtime& runtime, uint32_t eid_index, const std::string& name,
                      const std::vector<const urma_target_seg_t*>& segments) {
   const MutexLock lock(mutex_);
-  const auto region = generations_.find({eid_index, name});
   for (const urma_target_seg_t* segment : segments) {
-    if (region == generations_.end() || attached_.count({region->second, segment}) == 0) {
+    if (!attached_.contains({eid_index, name, segment})) {
       fail(URMA_EINVAL, "detach_ur: the segment at {:#x} is not in region \"{}\"",
            uint64_t{segment->seg.ubva.va}, name);
     }
   }
   for (const urma_target_seg_t* segment : segments) {
-    const auto entry = attached_.extract({region->second, segment});
-    if (entry) ::unlinkat(runtime.dir_fd(), entry.mapped().c_str(), 0);
+    const auto entry = attached_.extract({eid_index, name, segment});
+    if (entry) ::unlinkat(runtime.dir_fd(), entry.mapped().file.c_str(), 0);
   }
 }
 
@@ -272,7 +274,6 @@ void Regions::clear(int dir) {
   for (const auto& [key, held] : created_) ::unlinkat(dir, held.file.c_str(), 0);
   created_.clear();
   attached_.clear();
-  generations_.clear();
 }
 
 Regions& regions() {

@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -73,22 +74,24 @@ class Regions {
     std::string file;
     OwnFd fd;
   };
-  // Region, by its generation, and segment.
-  using Attached = std::pair<uint64_t, const urma_target_seg_t*>;
+  // eid_index and name of a region, and the segment.
+  using AttachedKey = std::tuple<uint32_t, std::string, const urma_target_seg_t*>;
+  struct Attached {
+    uint64_t generation;  // the region may have ended, and another one may have its name
+    std::string file;
+  };
 
   void write_pending(Runtime& runtime, const RegionRecord& region,
                      const std::vector<const urma_target_seg_t*>& segments,
                      std::vector<std::pair<std::string, std::string>>* files) URMA_REQUIRES(mutex_);
-  void check_not_attached(uint64_t generation,
+  void check_not_attached(uint32_t eid_index, const RegionRecord& region,
                           const std::vector<const urma_target_seg_t*>& segments)
       URMA_REQUIRES(mutex_);
 
   Mutex mutex_;
   std::map<std::pair<uint32_t, std::string>, Held> created_
       URMA_GUARDED_BY(mutex_);  // by eid_index and name
-  std::map<Attached, std::string> attached_ URMA_GUARDED_BY(mutex_);
-  // Of regions that this process has attached to, so that it can leave one that has ended.
-  std::map<std::pair<uint32_t, std::string>, uint64_t> generations_ URMA_GUARDED_BY(mutex_);
+  std::map<AttachedKey, Attached> attached_ URMA_GUARDED_BY(mutex_);
   uint64_t next_number_ URMA_GUARDED_BY(mutex_) = 0;
 };
 
