@@ -163,6 +163,18 @@ TEST_F(RuntimeDirTest, IsCreatedForItsOwnerAloneAndLeftEmpty) {
   EXPECT_EQ(names(), (std::set<std::string>{"eids", "ids"}));
 }
 
+TEST_F(RuntimeDirTest, RelativePathStaysTheSameDirectory) {
+  const fs::path before = fs::current_path();
+  fs::current_path(root_);
+  ::setenv("URMA_RUNTIME_DIR", "urma", 1);
+  {
+    Instance instance;
+    fs::current_path(before);
+    EXPECT_EQ(instance->path(), path_);
+  }
+  EXPECT_EQ(names(), (std::set<std::string>{"eids", "ids"}));
+}
+
 TEST_F(RuntimeDirTest, ForeignModeIsRefusedWithTheRemedy) {
   fs::create_directory(path_);
   ::chmod(path_.c_str(), 0755);

@@ -48,9 +48,18 @@ bool is_own_dir(const char* path) {
   return ::stat(path, &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid();
 }
 
+// The program may change its working directory later.
+std::string absolute(const std::string& path) {
+  std::error_code error;
+  const auto found = std::filesystem::absolute(path, error);
+  if (error) fail(URMA_FAIL, "finding URMA_RUNTIME_DIR {}: {}", path, error.message());
+  return found.string();
+}
+
 std::string choose_path(const Settings& settings) {
   auto asked = settings.text("URMA_RUNTIME_DIR");
   if (!asked.empty()) {
+    asked = absolute(asked);
     if (!make_dir(asked)) fail_errno(URMA_FAIL, urma::format("making URMA_RUNTIME_DIR {}", asked));
     URMA_LOG(DEBUG, "the runtime directory is {}, as URMA_RUNTIME_DIR says", asked);
     return asked;
