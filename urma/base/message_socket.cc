@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -22,6 +23,9 @@ namespace {
 constexpr int kBacklog = 1024;
 // A peer with this much queued does not read at all.
 constexpr size_t kMaxQueued = 65536;
+// How long the kernel is given to find what it lacks: memory, or room among the descriptors in
+// flight of this user.
+constexpr uint64_t kRetryNs = 10'000'000;
 
 // sun_path holds 107 bytes and the path of a runtime directory may be longer; /proc/self/fd is
 // short.
@@ -87,8 +91,8 @@ MessageSocket::Sent MessageSocket::send_now(const void* message, size_t bytes,
     std::memcpy(CMSG_DATA(attached), fds.data(), fds.size_bytes());
   }
   if (::sendmsg(socket_.get(), &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return Sent::kAll;
-  const bool later = errno == EAGAIN || errno == EINTR || errno == ETOOMANYREFS || errno == ENOBUFS;
-  return later ? Sent::kQueued : Sent::kClosed;
+  kernel_lacks_ = errno == ETOOMANYREFS || errno == ENOBUFS || errno == ENOMEM;
+  return kernel_lacks_ || errno == EAGAIN || errno == EINTR ? Sent::kQueued : Sent::kClosed;
 }
 
 MessageSocket::Sent MessageSocket::send(const void* message, size_t bytes,
@@ -118,6 +122,19 @@ MessageSocket::Sent MessageSocket::flush() {
     queue_.pop_front();
   }
   return Sent::kAll;
+}
+
+void MessageSocket::await_flush(Service* service, uint32_t events) {
+  const auto watch = [service, fd = fd(), events] { service->rewatch(fd, events | EPOLLOUT); };
+  retry_.reset();
+  if (!kernel_lacks_) return watch();
+  try {
+    retry_ = std::make_unique<Retry>(service);
+    retry_->timer = service->after(kRetryNs, watch);
+  } catch (const std::exception&) {
+    return watch();
+  }
+  service->rewatch(fd(), events);
 }
 
 MessageSocket::Received MessageSocket::receive(void* message, size_t bytes, Attached* fds) {

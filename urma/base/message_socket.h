@@ -8,11 +8,13 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "urma/base/fd.h"
 #include "urma/base/own_fd.h"
+#include "urma/base/service.h"
 
 namespace urma {
 
@@ -43,6 +45,12 @@ class MessageSocket {
   Sent send(const void* message, size_t bytes, std::span<const int> fds = {});
   Sent flush();
   bool backlog() const { return !queue_.empty(); }
+  // With a backlog: watches for `events`, and for EPOLLOUT once flush() may get further. That is
+  // when the peer has read something or, if the kernel lacks something, after a while: then the
+  // socket is ready to be written to all the time. The descriptor is watched already.
+  void await_flush(Service* service, uint32_t events);
+  // The descriptor is watched no more.
+  void end_await() { retry_.reset(); }
 
   enum class Received { kMessage, kNothing, kClosed, kMalformed };
   // Receives one message of exactly `bytes` bytes and at most kMaxAttached descriptors.
@@ -54,10 +62,20 @@ class MessageSocket {
     Attached fds;
   };
 
+  struct Retry {
+    explicit Retry(Service* with) : service(with) {}
+    Retry(const Retry&) = delete;
+    ~Retry() { service->cancel(timer); }
+    Service* const service;
+    Service::TimerId timer = 0;
+  };
+
   Sent send_now(const void* message, size_t bytes, std::span<const int> fds);
 
   OwnFd socket_;
   std::deque<Queued> queue_;
+  bool kernel_lacks_ = false;  // why the first message of the queue was not sent
+  std::unique_ptr<Retry> retry_;
 };
 
 // Sends without waiting and without a queue; for hints that may be lost. From any thread.

@@ -151,7 +151,7 @@ void Link::write(const Request& request, std::span<const int> fds) {
     case MessageSocket::Sent::kAll:
       break;
     case MessageSocket::Sent::kQueued:
-      service_->rewatch(connection_->fd(), EPOLLIN | EPOLLOUT);
+      connection_->await_flush(service_, EPOLLIN);
       break;
     case MessageSocket::Sent::kClosed:
       // Later: the caller may be in the middle of a list of requests.
@@ -168,7 +168,8 @@ void Link::hang_up() {
 void Link::on_ready(uint32_t events) {
   if ((events & EPOLLOUT) != 0) {
     if (connection_->flush() == MessageSocket::Sent::kClosed) return hang_up();
-    if (!connection_->backlog()) service_->rewatch(connection_->fd(), EPOLLIN);
+    connection_->backlog() ? connection_->await_flush(service_, EPOLLIN)
+                           : service_->rewatch(connection_->fd(), EPOLLIN);
   }
   if ((events & ~static_cast<uint32_t>(EPOLLOUT)) == 0) return;
   const auto self = shared_from_this();
@@ -276,6 +277,7 @@ void Link::stop() {
   wakeups_.clear();
   if (connection_ != nullptr) {
     service_->unwatch(connection_->fd());
+    connection_->end_await();
     // Tells the owner at once, also if others still hold this link and its descriptor.
     ::shutdown(connection_->fd(), SHUT_RDWR);
   }

@@ -107,7 +107,10 @@ bool Client::on_ready(uint32_t events) {
   if ((events & (EPOLLHUP | EPOLLERR)) != 0 && connection_.backlog()) return false;
   if ((events & EPOLLOUT) != 0) {
     if (connection_.flush() == MessageSocket::Sent::kClosed) return false;
-    if (connection_.backlog()) return true;
+    if (connection_.backlog()) {
+      connection_.await_flush(&transport_->service(), 0);
+      return true;
+    }
     transport_->service().rewatch(fd(), EPOLLIN);
   }
   for (int turn = 0; turn < kRequestsPerTurn; ++turn) {
@@ -403,7 +406,7 @@ bool Client::reply(Reply answer, uint32_t number, std::span<const int> fds) {
     case MessageSocket::Sent::kAll:
       break;
     case MessageSocket::Sent::kQueued:
-      transport_->service().rewatch(fd(), EPOLLOUT);
+      connection_.await_flush(&transport_->service(), 0);
       break;
     case MessageSocket::Sent::kClosed:
       alive_ = false;
