@@ -3,8 +3,12 @@
 // How many descriptors and how much time of an owner a peer can take.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <deque>
+#include <new>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "test/unit/raw_peer.h"
 #include "test/unit/shm_harness.h"
@@ -95,6 +99,48 @@ TEST_F(GreedyPeerTest, IsAwaitedByAnOwnerThatIsLate) {
   }
   owner.settle();
   EXPECT_EQ(peer.greet(), Answer::kAccepted);
+}
+
+// A service thread that lacks memory for further timers.
+class ShortOfMemory : public Service {
+ public:
+  explicit ShortOfMemory(Service& real) : real_(real) {}
+  void post(Task task) override { real_.post(std::move(task)); }
+  void run(const Task& task) override { real_.run(task); }
+  bool on_thread() const override { return real_.on_thread(); }
+  void watch(int fd, uint32_t events, Ready ready) override {
+    real_.watch(fd, events, std::move(ready));
+  }
+  void rewatch(int fd, uint32_t events) override { real_.rewatch(fd, events); }
+  void unwatch(int fd) override { real_.unwatch(fd); }
+  TimerId after(uint64_t delay_ns, Task task) override {
+    if (no_timers) throw std::bad_alloc();
+    return real_.after(delay_ns, std::move(task));
+  }
+  void cancel(TimerId timer) override { real_.cancel(timer); }
+
+  std::atomic<bool> no_timers{false};
+
+ private:
+  Service& real_;
+};
+
+// Otherwise it would stay for as long as the peer likes, and take one of its places.
+TEST_F(GreedyPeerTest, IsDisconnectedIfItsTimeCannotBeTaken) {
+  std::optional<ShortOfMemory> service;
+  service_of_nodes = [&](Service& real) { return &service.emplace(real); };
+  Node owner;
+  service_of_nodes = nullptr;
+  Reply nothing;
+  const auto before = open_descriptors();
+  // The first ones are served at once, the last ones have to wait.
+  for (int i = 0; i < kAtOnce + 4; ++i) {
+    service->no_timers = true;
+    EXPECT_FALSE(RawPeer(owner).receive(&nothing, sizeof(nothing))) << i;
+    service->no_timers = false;
+  }
+  EXPECT_EQ(RawPeer(owner).greet(), Answer::kAccepted);
+  EXPECT_TRUE(eventually([&] { return open_descriptors() == before; }));
 }
 
 }  // namespace

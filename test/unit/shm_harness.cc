@@ -66,7 +66,7 @@ Node::Node() {
   static Runtime* current;
   current = &runtime();
   urma_host table = *host();
-  table.service = &service();
+  table.service = service_of_nodes ? service_of_nodes(service()) : &service();
   table.pages = pages_of_nodes;
   table.runtime = []() -> Runtime* { return current; };
   transport_ = std::make_unique<CountingTransport>(kProvider, table);

@@ -121,6 +121,8 @@ class Pause {
 
 // What new nodes share of their memory; NULL: nothing.
 inline SharedPages* pages_of_nodes = nullptr;
+// Gives new nodes another service around their own; empty: none.
+inline std::function<Service*(Service&)> service_of_nodes;
 
 // Destroys what it has created, the newest first.
 class Node : public Host {

@@ -131,14 +131,14 @@ void InspectServer::admit(OwnFd socket) {
       guests_.emplace(number, Guest{std::move(connection), peer.pid, Service::TimerId{0}}).first;
   try {
     service_.watch(fd, EPOLLIN, [this, number](uint32_t) { serve(number); });
+    guest->second.timer = service_.after(kPatienceNs, [this, number] {
+      const auto silent = guests_.find(number);
+      if (silent != guests_.end()) drop(silent);
+    });
   } catch (...) {
-    guests_.erase(guest);
+    drop(guest);
     throw;
   }
-  guest->second.timer = service_.after(kPatienceNs, [this, number] {
-    const auto silent = guests_.find(number);
-    if (silent != guests_.end()) drop(silent);
-  });
   serve(number);
   if (guests_.size() > kMaxGuests) drop(least_entitled());
 }

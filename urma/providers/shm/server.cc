@@ -558,17 +558,16 @@ void Server::admit(OwnFd socket) {
   Client* served = client.get();
   clients_.emplace(fd, std::move(client));
   if (due == now) return begin(served);
-  served->timer = transport_->service().after(due - now, [this, served] { begin(served); });
+  set_timer(served, due - now, [this, served] { begin(served); });
 }
 
 void Server::begin(Client* client) {
-  const int fd = client->fd();
   try {
-    transport_->service().watch(fd, EPOLLIN, [this, client](uint32_t events) {
+    transport_->service().watch(client->fd(), EPOLLIN, [this, client](uint32_t events) {
       if (!client->on_ready(events)) drop(client->fd());
     });
   } catch (...) {
-    clients_.erase(fd);
+    drop(client->fd());
     throw;
   }
   await_hello(client, kHelloLooks);
@@ -581,7 +580,16 @@ void Server::await_hello(Client* client, int looks) {
     // A greeting that has arrived is still heard: this thread may not have had its turn since.
     if (!client->on_ready(EPOLLIN) || !client->greeted()) drop(client->fd());
   };
-  client->timer = transport_->service().after(kHelloLookNs, look);
+  set_timer(client, kHelloLookNs, look);
+}
+
+void Server::set_timer(Client* client, uint64_t delay_ns, Service::Task task) {
+  try {
+    client->timer = transport_->service().after(delay_ns, std::move(task));
+  } catch (...) {
+    drop(client->fd());
+    throw;
+  }
 }
 
 // Without a free descriptor the peer could not even be refused, and would wait for its timeout.

@@ -90,6 +90,8 @@ class Server {
   void begin(Client* client);
   // Drops the client if it has not greeted after that number of looks.
   void await_hello(Client* client, int looks);
+  // Drops the client if it cannot have a timer.
+  void set_timer(Client* client, uint64_t delay_ns, Service::Task task);
   void refuse_one();
   void pause();
   void drop(int fd);
