@@ -4,8 +4,10 @@
 #ifndef JETTY_GRANTED_SEGMENT_H_
 #define JETTY_GRANTED_SEGMENT_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -34,7 +36,8 @@ class GrantedSegment : public ImportedSegment {
     return static_cast<const Grant*>(handle.grant_slot.load(std::memory_order_acquire));
   }
   // The newest grant, which may no longer stand. NULL before the first one, and while the provider
-  // waits for the owner to answer again. It stays while the segment is imported.
+  // waits for the owner to answer again. It stays until a newer one is published; then for as long
+  // as the caller holds the lock of a queue, or mutex_, or runs on the service thread.
   [[gnu::always_inline]] const Grant* grant() const {
     // SYNC(grant): acquire pairs with the release in put_in_force().
     return static_cast<const Grant*>(slot(this).load(std::memory_order_acquire));
@@ -69,6 +72,7 @@ class GrantedSegment : public ImportedSegment {
     return {seg.ubva.eid, granted->segment.base, granted->segment.len, granted->segment.ref};
   }
   uint32_t granted_access() const override {
+    const MutexLock lock(mutex_);
     const Grant* granted = grant();
     return granted == nullptr ? 0 : granted->segment.access;
   }
@@ -91,6 +95,25 @@ class GrantedSegment : public ImportedSegment {
   // While nobody holds the segment.
   void drop_older_grants() URMA_REQUIRES(mutex_) {
     grants_.erase(grants_.begin(), grants_.end() - 1);
+  }
+  // Whether something uses it that holds no lock of a queue. Such a grant goes with the import.
+  virtual bool outlasts_requests(const Grant& /*granted*/) const URMA_REQUIRES(mutex_) {
+    return false;
+  }
+  void drop_older() override {
+    std::vector<std::unique_ptr<const Grant>> older;
+    {
+      const MutexLock lock(mutex_);
+      if (grants_.size() < 2) return;
+      const auto newest = grants_.end() - 1;
+      const auto first = std::stable_partition(grants_.begin(), newest, [this](const auto& each) {
+        mutex_.assume_held();
+        return outlasts_requests(*each);
+      });
+      older.assign(std::move_iterator(first), std::move_iterator(newest));
+      grants_.erase(first, newest);
+    }
+    if (!older.empty()) await_queues();
   }
 
  private:

@@ -2,6 +2,7 @@
 #include "jetty/remote.h"
 
 #include "jetty/transport.h"
+#include "urma/base/guard.h"
 #include "urma/base/log.h"
 
 namespace urma {
@@ -109,6 +110,21 @@ void ImportedSegment::enter_list(urma_context_t* ctx) {
   serial_ = transport_->next_serial();
   transport_->imports().add(serial_, this);
 }
+
+void ImportedSegment::drop_older_soon() {
+  add_ref();  // dropped when they have gone
+  try {
+    transport_->service().post([this] {
+      guarded(URMA_LOG_SITE, [this] { drop_older(); });
+      drop_ref();
+    });
+  } catch (const std::exception&) {
+    // They go with those of the next time.
+    drop_ref();
+  }
+}
+
+void ImportedSegment::await_queues() { transport_->await_queues(); }
 
 void ImportedSegment::leave_list() { transport_->imports().remove(serial_); }
 

@@ -172,6 +172,12 @@ class ImportedSegment : public SegmentHandle, public Shared<ImportedSegment> {
   void enter_list(urma_context_t* ctx);
   void leave_list();
 
+  // Drops, soon, grants before the newest one, once no request uses them. Does not throw.
+  void drop_older_soon();
+  // Service thread.
+  virtual void drop_older() {}
+  void await_queues();
+
   mutable Mutex mutex_;
 
  private:

@@ -181,6 +181,8 @@ class Sender {
 
   // Returns when unregistered memory is no longer copied from or to.
   void quiesce(OwnerBarrier* barrier);
+  // Returns when no thread is inside any more that was there before.
+  void await_others(OwnerBarrier* barrier) { lock().await_others(barrier); }
 
   // Its counts, how full it is, and its ways to targets; any thread.
   void report(urma_ext_queue_t* queue) const;

@@ -251,6 +251,16 @@ void Transport::quiesce() {
   for (Receiver* receiver : receivers_) receiver->quiesce(&barrier);
 }
 
+void Transport::await_queues() {
+  OwnerBarrier barrier;
+  {
+    const MutexLock lock(senders_mutex_);
+    for (Sender* sender : senders_) sender->await_others(&barrier);
+  }
+  const MutexLock lock(endpoints_mutex_);
+  for (Receiver* receiver : receivers_) receiver->quiesce(&barrier);
+}
+
 void Transport::visit_receivers(const std::function<void(Receiver&)>& visit) {
   const MutexLock lock(endpoints_mutex_);
   for (Receiver* receiver : receivers_) visit(*receiver);

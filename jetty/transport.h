@@ -186,6 +186,9 @@ class Transport : public SegmentInspector {
   // before. Any thread.
   void delay_event(CompletionQueue* jfc, uint64_t arming, uint32_t us);
   void forget_delayed(CompletionQueue* jfc);
+  // Returns when no thread is inside a queue any more that was there before; what one of them has
+  // read there without another lock is then no longer used. Not with a queue's lock held.
+  void await_queues();
 
  protected:
   // Nothing begins any more. Service thread. Call cancel_timers() later, when all that was posted

@@ -116,6 +116,7 @@ void WireSegment::ask_owner(const Wanted& wanted) {
 
 void WireSegment::finish(const Wanted& wanted, Answer answer, WireGrant given) {
   if (answer == Answer::kAccepted && !possible(given.segment)) answer = Answer::kMalformed;
+  bool renewed;
   {
     const MutexLock lock(mutex_);
     const WireGrant* before = grant();
@@ -129,7 +130,9 @@ void WireSegment::finish(const Wanted& wanted, Answer answer, WireGrant given) {
       log_refusal(wanted, answer);
     }
     attempt_ended(answer, status_of(answer));
+    renewed = grants().size() > 1;
   }
+  if (renewed) drop_older_soon();
   engine_->serve_senders();
   drop_ref();
 }

@@ -11,7 +11,9 @@
 #include <atomic>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <numeric>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -127,6 +129,51 @@ TEST_F(MappedTest, RequestsMoveBytesWithoutTheKernel) {
     EXPECT_TRUE(std::equal(pair.source.begin(), pair.source.begin() + bytes, pages.data() + 3));
   }
   EXPECT_EQ(pair.sender.copies(), 0u);
+}
+
+size_t mappings_of(const char* name) {
+  std::ifstream maps("/proc/self/maps");
+  size_t found = 0;
+  for (std::string line; std::getline(maps, line);) found += line.ends_with(name) ? 1 : 0;
+  return found;
+}
+
+// One import, while its owner registers the memory anew for each request.
+TEST_F(MappedTest, FormerRegistrationsDoNotStayMapped) {
+  Pair pair;
+  pair.connect();
+  owned = pair.owner.add(pages.data(), kAreaBytes);
+  urma_target_seg_t* const remote = pair.sender.import(owned->seg);
+  const size_t before = mappings_of("memfd:test (deleted)");
+  for (int round = 0; round < 50; ++round) {
+    ASSERT_EQ(
+        pair.sender.write(pair.jfs, pair.queue, pair.here(), piece(remote, pages.data(), 8), 1),
+        URMA_SUCCESS);
+    ASSERT_EQ(done(&pair).status, URMA_CR_SUCCESS);
+    pair.owner.end(owned);
+    owned = pair.owner.add(pages.data(), kAreaBytes);
+  }
+  EXPECT_LE(mappings_of("memfd:test (deleted)"), before + 4);
+  // Most were mapped: the first request of each waits for that for a moment.
+  EXPECT_LT(pair.sender.copies(), 25u);
+}
+
+// A program that loads and stores there itself does not ask whether the registration stands.
+TEST_F(MappedTest, AnAddressThatTheProgramHasStaysMapped) {
+  Pair pair;
+  pair.connect();
+  urma_target_seg_t* const remote = map(&pair);
+  ASSERT_NE(remote->mva, 0u);
+  for (int round = 0; round < 5; ++round) {
+    pair.owner.end(owned);
+    owned = pair.owner.add(pages.data(), kAreaBytes);
+    ASSERT_EQ(
+        pair.sender.write(pair.jfs, pair.queue, pair.here(), piece(remote, pages.data(), 8), 1),
+        URMA_SUCCESS);
+    ASSERT_EQ(done(&pair).status, URMA_CR_SUCCESS);
+    pair.sender.settle();
+  }
+  EXPECT_EQ(*reinterpret_cast<volatile char*>(remote->mva), 's');
 }
 
 TEST_F(MappedTest, TheCallerExecutesAtomics) {

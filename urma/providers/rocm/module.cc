@@ -91,13 +91,16 @@ urma_status_t query_memory(const void* address, urma_ext_address_t* info) {
 
 // Its address here once attached; 0 if it is not attached, or is of another kind.
 uint64_t attached_as(Kind kind, urma_target_seg_t* segment) {
-  const shm::Grant* const granted = static_cast<shm::RemoteSegment*>(segment)->wait_settled();
-  if (granted == nullptr) return 0;
-  const uint64_t found = granted->attached_at(segment->seg.ubva.va, segment->seg.len);
-  if (found == 0 || Attachments::kind_of(*granted->attached) != kind) return 0;
-  // Part of a signal is not a signal.
-  const bool whole = found == reinterpret_cast<uint64_t>(granted->attached->start);
-  return kind == kMemory || whole ? found : 0;
+  uint64_t address = 0;
+  static_cast<shm::RemoteSegment*>(segment)->wait_settled([&](const shm::Grant* granted) {
+    if (granted == nullptr) return;
+    const uint64_t found = granted->attached_at(segment->seg.ubva.va, segment->seg.len);
+    if (found == 0 || Attachments::kind_of(*granted->attached) != kind) return;
+    // Part of a signal is not a signal.
+    const bool whole = found == reinterpret_cast<uint64_t>(granted->attached->start);
+    if (kind == kMemory || whole) address = found;
+  });
+  return address;
 }
 
 void* attached_memory(urma_target_seg_t* segment) {

@@ -68,6 +68,13 @@ uint64_t moving_ns(uint64_t bytes) {
   return std::min(bytes, memory) * kNsPerByte;
 }
 
+uint64_t Grant::address_of(uint64_t addr, uint64_t bytes) const {
+  if (attached.has_value()) return attached->is_host_memory ? attached_at(addr, bytes) : 0;
+  if (view == nullptr) return 0;
+  const bool all = addr >= view->begin() && addr < view->end() && bytes <= view->end() - addr;
+  return all ? addr + view->distance() : 0;
+}
+
 RemoteSegment::RemoteSegment(Transport* transport, urma_context_t* ctx, const urma_seg_t& imported,
                              urma_token_t token, uint32_t access, Mapped mapped)
     : GrantedSegment(transport, imported, token),
@@ -161,7 +168,7 @@ void RemoteSegment::finish(std::shared_ptr<Link> link, const Wanted& wanted, con
   const bool granted =
       reply.answer == Answer::kAccepted && possible(segment) && segment.len <= kMaxSegmentBytes;
   Answer answer = reply.answer;
-  bool map_now = false;
+  bool map_now = false, renewed = false;
   // Logs nothing for an import that is only to be mapped: no program asked for it.
   if (!granted && mapped_ == Mapped::kWhenItPays) log_refusal(wanted, reply.answer);
   {
@@ -173,9 +180,11 @@ void RemoteSegment::finish(std::shared_ptr<Link> link, const Wanted& wanted, con
     }
     const bool nonsense = answer == Answer::kAccepted && !granted;
     attempt_ended(answer, nonsense ? URMA_CR_REM_OPERATION_ERR : status_of(answer));
+    renewed = grants().size() > 1;
   }
   settled_.notify_all();
   if (map_now) ask_mapping();
+  if (renewed) drop_older_soon();
   transport_->serve_senders();
   drop_ref();
 }
@@ -201,12 +210,22 @@ bool RemoteSegment::accept(std::shared_ptr<Link> link, const Wanted& wanted,
   fresh->segment = segment;
   fresh->is_opaque = reach == Reach::kOpaque && transport_->has_opaque();
   try {
-    publish(std::move(fresh));
+    publish_numbered(std::move(fresh));
   } catch (...) {
     if (map_now) mapping_.store(false, std::memory_order_relaxed);
     throw;
   }
   return map_now;
+}
+
+void RemoteSegment::publish_numbered(std::unique_ptr<Grant> fresh) {
+  fresh->number = ++last_number_;
+  publish(std::move(fresh));
+}
+
+// A device may be copying to or from attached memory.
+bool RemoteSegment::outlasts_requests(const Grant& granted) const {
+  return granted.shown || granted.attached.has_value();
 }
 
 void RemoteSegment::begin_mapping() {
@@ -252,18 +271,21 @@ void RemoteSegment::count_use() {
   if (before + 1 == kUsesWorthMapping) guarded(URMA_LOG_SITE, [this] { map(); });
 }
 
-// Until the answer comes, requests are also executed without a mapping.
+// Until the answer comes, requests are also executed without a mapping. An owner that never answers
+// is asked once.
 void RemoteSegment::ask_mapping() {
-  const Grant* granted = grant();
+  ask_again_ = asked_mapping_;
+  if (std::exchange(asked_mapping_, true)) return;
+  const Grant& granted = *grant();
+  const uint64_t asked = granted.number;
   add_ref();  // dropped by end_mapping()
   try {
-    granted->link->request(request_of(RequestType::kMapSegment, granted->wanted), {},
-                           [this, granted](const Reply& reply, Attached& fds) {
-                             finish_mapping(granted, reply, fds);
-                           });
+    granted.link->request(
+        request_of(RequestType::kMapSegment, granted.wanted), {},
+        [this, asked](const Reply& reply, Attached& fds) { finish_mapping(asked, reply, fds); });
   } catch (const std::exception&) {
     Attached none;
-    finish_mapping(granted, Reply{0, Answer::kNoResources, {}}, none);
+    finish_mapping(asked, Reply{0, Answer::kNoResources, {}}, none);
   }
 }
 
@@ -294,8 +316,10 @@ void RemoteSegment::log_way(const Grant& granted) const {
            granted.link->peer().reachable() ? "copied" : "staged");
 }
 
-void RemoteSegment::finish_mapping(const Grant* granted, const Reply& reply, Attached& fds) {
-  if (granted->is_opaque) return finish_opaque(granted, reply, fds);
+void RemoteSegment::finish_mapping(uint64_t asked, const Reply& reply, Attached& fds) {
+  if (!is_newest(asked)) return end_mapping(nullptr);
+  const Grant* granted = grant();
+  if (granted->is_opaque) return finish_opaque(reply, fds);
   std::unique_ptr<MappedView> view;
   bool refused = reply.answer == Answer::kNoResources;
   try {
@@ -317,11 +341,14 @@ void RemoteSegment::finish_mapping(const Grant* granted, const Reply& reply, Att
     fresh->direct_access =
         view->writable() ? granted->segment.access : granted->segment.access & URMA_ACCESS_READ;
     fresh->view = std::move(view);
+    fresh->shown = same_address_;
   }
-  end_mapping(granted, std::move(fresh));
+  end_mapping(std::move(fresh));
 }
 
-void RemoteSegment::finish_opaque(const Grant* granted, const Reply& reply, Attached& fds) {
+void RemoteSegment::finish_opaque(const Reply& reply, Attached& fds) {
+  const Grant* granted = grant();
+  const uint64_t asked = granted->number;
   urma_cr_status_t status = status_of(reply.answer);
   try {
     if (reply.answer == Answer::kAccepted) {
@@ -329,8 +356,8 @@ void RemoteSegment::finish_opaque(const Grant* granted, const Reply& reply, Atta
       if (reply.map_segment.opaque != 0 && answers_for(reply.map_segment, *granted)) {
         return transport_->attach(
             granted->link, granted->segment, fds,
-            [this, granted](std::optional<OpaqueView> view, urma_cr_status_t attached_as) {
-              attached(granted, std::move(view), attached_as);
+            [this, asked](std::optional<OpaqueView> view, urma_cr_status_t attached_as) {
+              attached(asked, std::move(view), attached_as);
             });
       }
     }
@@ -338,32 +365,44 @@ void RemoteSegment::finish_opaque(const Grant* granted, const Reply& reply, Atta
     URMA_LOG_LIMITED(WARNING, "segment at va {:#x} of token id {:#x} is not attached: {}",
                      uint64_t{seg.ubva.va}, seg.token_id, error.what());
   }
-  attached(granted, std::nullopt, status);
+  attached(asked, std::nullopt, status);
 }
 
-void RemoteSegment::attached(const Grant* granted, std::optional<OpaqueView> view,
+void RemoteSegment::attached(uint64_t asked, std::optional<OpaqueView> view,
                              urma_cr_status_t status) {
+  const Grant& granted = *grant();
   std::unique_ptr<Grant> fresh;
   // Nothing if it cannot be attached for the reason already known.
-  if (view.has_value() || granted->attach_status != status) {
-    fresh = again(*granted);
+  if (is_newest(asked) && (view.has_value() || granted.attach_status != status)) {
+    fresh = again(granted);
     fresh->attached = std::move(view);
     fresh->attach_status = status;
   }
-  end_mapping(granted, std::move(fresh));
+  end_mapping(std::move(fresh));
 }
 
-// Publishes `fresh`, if there is one, unless the owner has granted something else meanwhile. Drops
-// the reference of ask_mapping().
-void RemoteSegment::end_mapping(const Grant* granted, std::unique_ptr<Grant> fresh) {
+// Publishes `fresh`, if there is one. If the owner has granted something else meanwhile, which is
+// to be mapped, asks about that. Drops the reference of ask_mapping().
+void RemoteSegment::end_mapping(std::unique_ptr<Grant> fresh) {
+  asked_mapping_ = false;
+  if (fresh == nullptr && ask_again_) {
+    ask_mapping();
+    return drop_ref();
+  }
+  bool renewed;
   {
     const MutexLock lock(mutex_);
-    if (fresh != nullptr && grant() == granted) publish(std::move(fresh));
+    guarded(URMA_LOG_SITE, [&] {
+      mutex_.assume_held();
+      if (fresh != nullptr) publish_numbered(std::move(fresh));
+    });
+    renewed = grants().size() > 1;
     // Release pairs with the acquire in about_to_be_mapped(): a request that does not wait sees the
     // view.
     mapping_.store(false, std::memory_order_release);
   }
-  if (!granted->is_opaque) log_way(*grant());
+  if (renewed) drop_older_soon();
+  if (!grant()->is_opaque) log_way(*grant());
   settled_.notify_all();
   transport_->serve_senders();
   if (mapped_ == Mapped::kWhenAsked) transport_->serve_receives();
@@ -378,7 +417,7 @@ bool RemoteSegment::about_to_be_mapped() const {
                                    hold_ns(*granted, *transport_);
 }
 
-const Grant* RemoteSegment::wait_settled() {
+void RemoteSegment::wait_settled(const std::function<void(const Grant*)>& use) {
   const auto patience = std::chrono::nanoseconds(transport_->patience_ns() +
                                                  transport_->attach_ns() + moving_ns(seg.len));
   const MutexLock lock(mutex_);
@@ -386,7 +425,9 @@ const Grant* RemoteSegment::wait_settled() {
   while (is_asking() || mapping_.load(std::memory_order_relaxed)) {
     if (!settled_.wait_until(mutex_, deadline)) break;
   }
-  return grant();
+  const Grant* granted = grant();
+  if (granted != nullptr) granted->shown = true;
+  use(granted);
 }
 
 uint64_t RemoteSegment::wait_mapped() {
@@ -396,18 +437,15 @@ uint64_t RemoteSegment::wait_mapped() {
   }
   // The answer may have come before, without a mapping.
   map();
-  const Grant* granted = wait_settled();
-  if (granted != nullptr && granted->attached.has_value()) {
-    return granted->attached->is_host_memory ? granted->attached_at(seg.ubva.va, seg.len) : 0;
-  }
-  if (granted == nullptr || granted->view == nullptr) return 0;
-  const MappedView& view = *granted->view;
-  const bool all = seg.ubva.va >= view.begin() && seg.ubva.va < view.end() &&
-                   seg.len <= view.end() - seg.ubva.va;
-  return all ? seg.ubva.va + view.distance() : 0;
+  uint64_t mapped = 0;
+  wait_settled([&](const Grant* granted) {
+    if (granted != nullptr) mapped = granted->address_of(seg.ubva.va, seg.len);
+  });
+  return mapped;
 }
 
 std::vector<urma_ext_part_t> RemoteSegment::parts() const {
+  const MutexLock lock(mutex_);
   const Grant* granted = grant();
   if (granted != nullptr && granted->view != nullptr) {
     std::vector<urma_ext_part_t> parts = granted->view->parts();

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -43,7 +44,10 @@ struct Grant {
   char* mapped = nullptr;      // where `begin` lies here
   uint32_t direct_access = 0;  // URMA_ACCESS_* that are granted and that the mapping allows
 
-  Wanted wanted = {};  // what it was granted for
+  Wanted wanted = {};   // what it was granted for
+  uint64_t number = 0;  // tells it from all others of its segment
+  // The program has its address, or wants that address alone: it stays mapped. With the lock.
+  mutable bool shown = false;
 
   [[gnu::always_inline]] bool stands() const { return link->segment_alive(segment.ref); }
   bool owner_gone() const { return link->gone(); }
@@ -52,6 +56,8 @@ struct Grant {
     if (!attached || !segment.covers(addr, bytes)) return 0;
     return reinterpret_cast<uint64_t>(attached->start) + (addr - segment.base);
   }
+  // Where the program reaches them, or 0.
+  uint64_t address_of(uint64_t addr, uint64_t bytes) const;
 };
 
 // When an imported segment is mapped: once its requests show that it pays, or by map() alone.
@@ -94,8 +100,9 @@ class RemoteSegment final : public GrantedSegment<Grant> {
   // Has it mapped, and waits until the owner has said what can be, at most for the time needed to
   // move this much memory. The address of the first byte here, or 0 if not all of it is mapped.
   uint64_t wait_mapped() override;
-  // The grant after that wait; NULL if none came in time.
-  const Grant* wait_settled();
+  // Calls use(grant) after that wait, with the lock that keeps the grant; NULL if none came in
+  // time. The grant then stays for as long as the import.
+  void wait_settled(const std::function<void(const Grant*)>& use);
 
   // The ways in which its parts are reached now.
   std::vector<urma_ext_part_t> parts() const;
@@ -106,12 +113,16 @@ class RemoteSegment final : public GrantedSegment<Grant> {
   void finish(std::shared_ptr<Link> link, const Wanted& wanted, const Reply& reply);
   bool accept(std::shared_ptr<Link> link, const Wanted& wanted, const SegmentGrant& segment,
               Reach reach) URMA_REQUIRES(mutex_);
+  bool outlasts_requests(const Grant& granted) const override URMA_REQUIRES(mutex_);
+  void publish_numbered(std::unique_ptr<Grant> fresh) URMA_REQUIRES(mutex_);
   void begin_mapping() URMA_REQUIRES(mutex_);
   void ask_mapping();
-  void finish_mapping(const Grant* granted, const Reply& reply, Attached& fds);
-  void finish_opaque(const Grant* granted, const Reply& reply, Attached& fds);
-  void attached(const Grant* granted, std::optional<OpaqueView> view, urma_cr_status_t status);
-  void end_mapping(const Grant* granted, std::unique_ptr<Grant> fresh);
+  // Whether the grant that was asked about is still the newest. Service thread.
+  bool is_newest(uint64_t asked) const { return grant()->number == asked; }
+  void finish_mapping(uint64_t asked, const Reply& reply, Attached& fds);
+  void finish_opaque(const Reply& reply, Attached& fds);
+  void attached(uint64_t asked, std::optional<OpaqueView> view, urma_cr_status_t status);
+  void end_mapping(std::unique_ptr<Grant> fresh);
   std::unique_ptr<MappedView> view_of(const Grant& granted, const MapSegmentAnswer& answer,
                                       Attached& fds);
 
@@ -131,6 +142,11 @@ class RemoteSegment final : public GrantedSegment<Grant> {
   std::atomic<uint32_t> copied_uses_{0};
   Condition settled_;
   bool wanted_ URMA_GUARDED_BY(mutex_) = false;  // to be mapped, whether that pays or not
+  uint64_t last_number_ URMA_GUARDED_BY(mutex_) = 0;
+  // Service thread: an answer about mapping is to come; the owner is then asked about a newer
+  // grant.
+  bool asked_mapping_ = false;
+  bool ask_again_ = false;
 };
 
 using RemoteSegmentRef = ImportRef<RemoteSegment>;
