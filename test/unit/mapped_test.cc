@@ -5,10 +5,12 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <climits>
 #include <csignal>
 #include <cstring>
 #include <fstream>
@@ -20,6 +22,7 @@
 #include "segment/mapped_view.h"
 #include "segment/page_size.h"
 #include "test/process/kernel.h"
+#include "test/unit/raw_peer.h"
 #include "test/unit/shm_harness.h"
 
 namespace urma::shm {
@@ -174,6 +177,68 @@ TEST_F(MappedTest, AnAddressThatTheProgramHasStaysMapped) {
     pair.sender.settle();
   }
   EXPECT_EQ(*reinterpret_cast<volatile char*>(remote->mva), 's');
+}
+
+// Each answer about mapping brings two descriptors. What a peer has not read is in flight, or waits
+// without descriptors.
+TEST_F(MappedTest, PeersThatReadNoAnswersTakeNoDescriptors) {
+  constexpr uint32_t kRequests = 1000, kMostUnread = 64;
+  pages.turns = INT_MAX;
+  Node owner;
+  const urma_seg_t seg = owner.add(pages.data(), kAreaBytes)->seg;
+  RawPeer peer(owner);
+  ASSERT_EQ(peer.greet(), Answer::kAccepted);
+  Request map = RawPeer::request(RequestType::kMapSegment);
+  map.import_segment = {seg.ubva.eid, seg.ubva.va, seg.len, seg.token_id, 0, 0, 0};
+  for (map.number = 1; map.number <= kRequests; ++map.number) {
+    EXPECT_TRUE(eventually([&] { return peer.send(&map, sizeof(map)); }));
+  }
+  ASSERT_TRUE(eventually([&] {
+    owner.settle();
+    return INT_MAX - pages.turns >= static_cast<int>(kRequests);
+  }));
+  const auto before = open_descriptors();
+  pages.turns = 0;
+  for (int i = 0; i < 10; ++i) owner.settle();
+  EXPECT_LE(open_descriptors(), before + 8);
+  Reply answer;
+  uint32_t answers = 0;
+  {
+    const Pause pause(owner);
+    while (::recv(peer.fd(), &answer, sizeof(answer), MSG_DONTWAIT) > 0) ++answers;
+    EXPECT_LE(answers, kMostUnread);
+  }
+  for (; answers < kRequests; ++answers) {
+    ASSERT_TRUE(peer.receive(&answer, sizeof(answer)));
+    ASSERT_EQ(answer.answer, Answer::kAccepted);
+  }
+}
+
+// The news of many registrations is one message, if the peer does not read meanwhile.
+TEST_F(MappedTest, PeersThatReadNoAnswersGetTheNewsLater) {
+  constexpr uint32_t kSegments = 200;
+  Node owner;
+  std::vector<char> memory(kSegments * 8);
+  std::vector<urma_target_seg_t*> segments;
+  RawPeer peer(owner);
+  ASSERT_EQ(peer.greet(), Answer::kAccepted);
+  for (uint32_t i = 0; i < kSegments; ++i) {
+    segments.push_back(owner.add(memory.data() + i * 8, 8));
+    ASSERT_EQ(peer.import(*segments[i]), Answer::kAccepted);
+  }
+  const Request request = RawPeer::request(RequestType::kAtomic);
+  bool more = true;
+  while (more) {
+    more = false;
+    while (peer.send(&request, sizeof(request))) more = true;
+    owner.settle();
+  }
+  for (urma_target_seg_t* segment : segments) owner.end(segment);
+  owner.settle();
+  Reply answer = {};
+  answer.number = 1;
+  while (answer.number != 0) ASSERT_TRUE(peer.receive(&answer, sizeof(answer)));
+  EXPECT_EQ(answer.answer, Answer::kNoSuchObject);
 }
 
 TEST_F(MappedTest, TheCallerExecutesAtomics) {

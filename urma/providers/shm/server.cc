@@ -48,6 +48,9 @@ constexpr uint64_t kPauseNs = 10'000'000;
 constexpr uint64_t kSharePerTurn = 8 << 20;
 // Segments that one peer may wait for at a time; the others are copied.
 constexpr uint32_t kMaxMappingsAtOnce = 4096;
+// Of answers that one peer has not read: some twenty, each of which may bring kMaxAttached
+// descriptors. In flight they count for the user of this process.
+constexpr int kUnreadBytes = 8192;
 
 // Calls send(count, fds) with the descriptors that describe these parts to an importer.
 template <typename Send>
@@ -90,6 +93,7 @@ Client::Client(Transport* transport, OwnFd socket)
       process_(std::make_shared<PeerProcess>()) {
   const PeerCredentials credentials = connection_.credentials();
   process_->pid = credentials.pid;
+  ::setsockopt(fd(), SOL_SOCKET, SO_SNDBUF, &kUnreadBytes, sizeof(kUnreadBytes));
   process_->may_help.store(is_open_to(credentials.uid), std::memory_order_relaxed);
 }
 
@@ -112,6 +116,7 @@ bool Client::on_ready(uint32_t events) {
       return true;
     }
     transport_->service().rewatch(fd(), EPOLLIN);
+    catch_up();
   }
   for (int turn = 0; turn < kRequestsPerTurn; ++turn) {
     // A peer that does not read its answers gets no more of them.
@@ -271,10 +276,21 @@ void Client::import_segment(const Request& request) {
   reply(accepted, request.number);
 }
 
-// A peer that reads no answers gets no news either.
+// A peer that reads no answers gets one notice later, for all that have ended.
 void Client::end_grant(SegmentRef ref) {
-  if (granted_.remove(ref) && !connection_.backlog())
-    reply(with_answer(Answer::kNoSuchObject), /*number=*/0);
+  if (!granted_.remove(ref)) return;
+  owes_news_ = connection_.backlog();
+  if (!owes_news_) reply(with_answer(Answer::kNoSuchObject), /*number=*/0);
+}
+
+void Client::catch_up() {
+  if (std::exchange(owes_news_, false)) reply(with_answer(Answer::kNoSuchObject), /*number=*/0);
+  while (!shared_.empty() && !connection_.backlog()) {
+    const auto [grant, number] = shared_.front();
+    shared_.pop_front();
+    --mapping_;
+    hand_out(grant, number);
+  }
 }
 
 void Client::map_segment(const Request& request) {
@@ -301,6 +317,7 @@ void Client::share_some(const SegmentGrant& grant, uint32_t number) {
         if (const auto self = weak.lock()) self->share_some(grant, number);
       });
     }
+    if (connection_.backlog()) return static_cast<void>(shared_.emplace_back(grant, number));
     hand_out(grant, number);
   } catch (const std::exception&) {
     reply(with_answer(Answer::kNoResources), number);
@@ -410,6 +427,8 @@ bool Client::reply(Reply answer, uint32_t number, std::span<const int> fds) {
       break;
     case MessageSocket::Sent::kClosed:
       alive_ = false;
+      // The service thread notices, whatever this answers.
+      ::shutdown(fd(), SHUT_RDWR);
       break;
   }
   return alive_;

@@ -4,10 +4,12 @@
 #ifndef URMA_PROVIDERS_SHM_SERVER_H_
 #define URMA_PROVIDERS_SHM_SERVER_H_
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "jetty/peer_grants.h"
 #include "urma/base/message_socket.h"
@@ -49,6 +51,7 @@ class Client : public std::enable_shared_from_this<Client> {
   void map_segment(const Request& request);
   void share_some(const SegmentGrant& grant, uint32_t number);
   void hand_out(const SegmentGrant& grant, uint32_t number);
+  void catch_up();
   void open_ring(const Request& request, Attached& fds);
   Answer accept_ring(const OpenRingRequest& asked, Attached& fds, OpenRingAnswer* given,
                      std::shared_ptr<const Wakeup>* wakeup);
@@ -67,6 +70,10 @@ class Client : public std::enable_shared_from_this<Client> {
   PeerGrants granted_;
   std::optional<PeerStaging> staging_;
   uint32_t mapping_ = 0;  // answers about mapping that are to come
+  // What waits until the peer reads its answers: shared segments with the numbers of the requests,
+  // and the news that a registration has ended. Here it holds no descriptors.
+  std::deque<std::pair<SegmentGrant, uint32_t>> shared_;
+  bool owes_news_ = false;
   bool alive_ = true;
   std::shared_ptr<PeerProcess> process_;
   std::shared_ptr<const PeerRegion> region_;
