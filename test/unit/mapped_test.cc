@@ -214,6 +214,34 @@ TEST_F(MappedTest, PeersThatReadNoAnswersTakeNoDescriptors) {
   }
 }
 
+// However often it is asked for a segment, the service thread shares a turn's worth of it at a
+// time, and has other work done in between.
+TEST_F(MappedTest, PeersThatAskAgainAndAgainDelayNoOthers) {
+  constexpr uint32_t kRequests = 500;
+  pages.turns = INT_MAX;
+  Node owner;
+  const urma_seg_t seg = owner.add(pages.data(), kAreaBytes)->seg;
+  RawPeer peer(owner);
+  ASSERT_EQ(peer.greet(), Answer::kAccepted);
+  Request map = RawPeer::request(RequestType::kMapSegment);
+  map.import_segment = {seg.ubva.eid, seg.ubva.va, seg.len, seg.token_id, 0, 0, 0};
+  for (map.number = 1; map.number <= kRequests; ++map.number) {
+    EXPECT_TRUE(eventually([&] { return peer.send(&map, sizeof(map)); }));
+  }
+  // The last one is the first to be answered.
+  EXPECT_EQ(peer.ask(RawPeer::request(RequestType::kAtomic)), Answer::kMalformed);
+  int before = 0, after = 0;
+  owner.service().run([&] { before = pages.turns; });
+  owner.service().run([&] { after = pages.turns; });
+  EXPECT_LE(before - after, 2);
+  pages.turns = 0;
+  Reply answer;
+  for (uint32_t i = 0; i < kRequests; ++i) {
+    ASSERT_TRUE(peer.receive(&answer, sizeof(answer)));
+    EXPECT_EQ(answer.answer, Answer::kAccepted);
+  }
+}
+
 // The news of many registrations is one message, if the peer does not read meanwhile.
 TEST_F(MappedTest, PeersThatReadNoAnswersGetTheNewsLater) {
   constexpr uint32_t kSegments = 200;

@@ -15,6 +15,7 @@
 #include "segment/mapped_view.h"
 #include "urma/base/clock.h"
 #include "urma/base/error.h"
+#include "urma/base/guard.h"
 #include "urma/base/log.h"
 #include "urma/providers/shm/sender.h"
 #include "urma/providers/shm/transport.h"
@@ -87,8 +88,9 @@ Reply with_answer(Answer answer) {
 // One client: a peer
 // -------------------------------------------------------------------------------------------------
 
-Client::Client(Transport* transport, OwnFd socket)
-    : transport_(transport),
+Client::Client(Server* server, Transport* transport, OwnFd socket)
+    : server_(server),
+      transport_(transport),
       connection_(std::move(socket)),
       process_(std::make_shared<PeerProcess>()) {
   const PeerCredentials credentials = connection_.credentials();
@@ -304,25 +306,14 @@ void Client::map_segment(const Request& request) {
     reply(with_answer(Answer::kNoResources), request.number);
   } else {
     ++mapping_;
-    share_some(*granted, request.number);
+    server_->share(shared_from_this(), *granted, request.number);
   }
 }
 
-// One turn of making the segment's pages shareable; the rest waits after everything else on this
-// thread. A segment that goes meanwhile has nothing left to share.
-void Client::share_some(const SegmentGrant& grant, uint32_t number) {
-  try {
-    if (!transport_->pages()->share(grant.pages, kSharePerTurn)) {
-      return transport_->service().post([weak = weak_from_this(), grant, number] {
-        if (const auto self = weak.lock()) self->share_some(grant, number);
-      });
-    }
-    if (connection_.backlog()) return static_cast<void>(shared_.emplace_back(grant, number));
-    hand_out(grant, number);
-  } catch (const std::exception&) {
-    reply(with_answer(Answer::kNoResources), number);
-  }
+void Client::shared(const SegmentGrant& grant, uint32_t number) {
+  if (connection_.backlog()) return static_cast<void>(shared_.emplace_back(grant, number));
   --mapping_;
+  hand_out(grant, number);
 }
 
 // The descriptors stay open while the segment stands, and it does while they are sent.
@@ -545,6 +536,43 @@ void Server::end_grant(SegmentRef ref) {
   for (auto& [fd, client] : clients_) client->end_grant(ref);
 }
 
+// However many peers ask for a segment, it is shared once.
+void Server::share(const std::shared_ptr<Client>& asker, const SegmentGrant& grant,
+                   uint32_t number) {
+  auto known = std::find_if(sharing_.begin(), sharing_.end(),
+                            [&](const Sharing& each) { return each.pages == grant.pages; });
+  if (known == sharing_.end()) known = sharing_.insert(known, {grant.pages, {}});
+  known->askers.push_back({asker, grant, number});
+  if (!sharing_later_) share_some();
+}
+
+// One turn; the rest waits after everything else on this thread. A segment that goes meanwhile has
+// nothing left to share.
+void Server::share_some() {
+  sharing_later_ = false;
+  bool done = true;
+  // Without memory for it, what is shared by now is handed out.
+  guarded(URMA_LOG_SITE,
+          [&] { done = transport_->pages()->share(sharing_.front().pages, kSharePerTurn); });
+  std::vector<Asker> answered;
+  if (done) {
+    answered = std::move(sharing_.front().askers);
+    sharing_.pop_front();
+  } else {
+    std::rotate(sharing_.begin(), sharing_.begin() + 1, sharing_.end());
+  }
+  for (const Asker& asker : answered) {
+    const auto client = asker.client.lock();
+    if (client != nullptr)
+      guarded(URMA_LOG_SITE, [&] { client->shared(asker.grant, asker.number); });
+  }
+  if (sharing_.empty()) return;
+  transport_->service().post([this, ended = transport_->ended()] {
+    if (!*ended) share_some();
+  });
+  sharing_later_ = true;
+}
+
 void Server::accept_some() {
   for (int turn = 0; turn < kAcceptsPerTurn; ++turn) {
     OwnFd accepted = OwnFd::accept(socket_.get());
@@ -561,7 +589,7 @@ void Server::accept_some() {
 
 void Server::admit(OwnFd socket) {
   const int fd = socket.get();
-  auto client = std::make_shared<Client>(transport_, std::move(socket));
+  auto client = std::make_shared<Client>(this, transport_, std::move(socket));
   const auto connections = std::count_if(clients_.begin(), clients_.end(), [&](const auto& entry) {
     return entry.second->pid() == client->pid();
   });

@@ -10,6 +10,7 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "jetty/peer_grants.h"
 #include "urma/base/message_socket.h"
@@ -23,12 +24,13 @@
 
 namespace urma::shm {
 
+class Server;
 class Transport;
 
 // One peer that imports from this process. Everything it sends is checked here.
 class Client : public std::enable_shared_from_this<Client> {
  public:
-  Client(Transport* transport, OwnFd socket);
+  Client(Server* server, Transport* transport, OwnFd socket);
   ~Client();
 
   int fd() const { return connection_.fd(); }
@@ -37,6 +39,8 @@ class Client : public std::enable_shared_from_this<Client> {
   void forget(EventChannel* channel) { wakeups_.forget(channel); }
   // A registration has ended. A peer that was granted it is told, and drops what it keeps of it.
   void end_grant(SegmentRef ref);
+  // A segment that it has asked for is shared, as far as possible.
+  void shared(const SegmentGrant& grant, uint32_t number);
   // False if the connection is to be ended.
   bool on_ready(uint32_t events);
 
@@ -49,7 +53,6 @@ class Client : public std::enable_shared_from_this<Client> {
   void import_segment(const Request& request);
   std::optional<SegmentGrant> grant(const Request& request);
   void map_segment(const Request& request);
-  void share_some(const SegmentGrant& grant, uint32_t number);
   void hand_out(const SegmentGrant& grant, uint32_t number);
   void catch_up();
   void open_ring(const Request& request, Attached& fds);
@@ -64,6 +67,7 @@ class Client : public std::enable_shared_from_this<Client> {
   Answer judged(Answer answer, const ProbeTarget& target) const;
   bool reply(Reply answer, uint32_t number, std::span<const int> fds = {});
 
+  Server* server_;
   Transport* transport_;
   MessageSocket connection_;
   bool greeted_ = false;
@@ -89,8 +93,21 @@ class Server {
   // The channel is about to end.
   void forget(EventChannel* channel);
   void end_grant(SegmentRef ref);
+  // Makes the segment's pages shareable, and then calls asker->shared().
+  void share(const std::shared_ptr<Client>& asker, const SegmentGrant& grant, uint32_t number);
 
  private:
+  struct Asker {
+    std::weak_ptr<Client> client;
+    SegmentGrant grant;
+    uint32_t number;
+  };
+  struct Sharing {
+    SharedPages::RangeId pages;
+    std::vector<Asker> askers;
+  };
+
+  void share_some();
   void accept_some();
   void admit(OwnFd socket);
   // Serves the client from now on.
@@ -110,6 +127,8 @@ class Server {
   Fd spare_;  // closed for a moment to refuse a peer when no descriptor is left
   std::unordered_map<int, std::shared_ptr<Client>> clients_;  // by descriptor
   Pace pace_;
+  std::deque<Sharing> sharing_;  // each gets a turn, and others of this thread in between
+  bool sharing_later_ = false;
 };
 
 }  // namespace urma::shm
