@@ -101,6 +101,29 @@ TEST_F(GreedyPeerTest, IsAwaitedByAnOwnerThatIsLate) {
   EXPECT_EQ(peer.greet(), Answer::kAccepted);
 }
 
+// Each of them claims a write that does not end.
+TEST_F(GreedyPeerTest, DelaysNoUnregistrationForLong) {
+  Node owner;
+  std::vector<char> memory(64);
+  urma_target_seg_t* const segment = owner.add(memory.data(), memory.size());
+  const SharedMemory region =
+      SharedMemory::create("urma-segments", SegmentTable::kSharedBytes, PeerMay::kRead, 0);
+  char* const marks =
+      static_cast<char*>(region.data()) + SegmentTable::kSharedBytes - sizeof(CopyMarks);
+  *reinterpret_cast<std::atomic<uint32_t>*>(marks) = 1;
+  std::deque<RawPeer> peers;
+  for (size_t i = 0; i < kMostConnections; ++i) {
+    RawPeer& peer = peers.emplace_back(owner);
+    ASSERT_EQ(peer.greet({region.fd()}), Answer::kAccepted);
+    ASSERT_EQ(peer.import(*segment), Answer::kAccepted);
+  }
+  const auto begin = Clock::now();
+  owner.end(segment);
+  const auto took = Clock::now() - begin;
+  EXPECT_GE(took, milliseconds(100));
+  EXPECT_LT(took, milliseconds(100) * kMostConnections);
+}
+
 // A service thread that lacks memory for further timers.
 class ShortOfMemory : public Service {
  public:

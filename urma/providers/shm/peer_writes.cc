@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "urma/providers/shm/peer_writes.h"
 
+#include <sched.h>
+
 #include <utility>
+#include <vector>
 
 #include "segment/segment.h"
 #include "urma/base/clock.h"
@@ -14,6 +17,23 @@ namespace {
 constexpr uint64_t kPatienceNs = 100'000'000;
 // A peer that was late so often in a row is not waited for any more.
 constexpr uint32_t kMostLate = 8;
+
+// The odd counts of the writes that are under way.
+CopyMarks::Counts under_way(const CopyMarks& marks) {
+  CopyMarks::Counts counts = {};
+  marks.await(/*deadline_ns=*/0, &counts);
+  return counts;
+}
+
+// Whether all writes that were under way at an earlier look have ended, except those given up.
+bool have_ended(const CopyMarks& marks, const CopyMarks::Counts& seen,
+                const CopyMarks::Counts& given_up) {
+  const CopyMarks::Counts now = under_way(marks);
+  for (size_t at = 0; at < seen.size(); ++at) {
+    if (seen[at] != 0 && seen[at] == now[at] && seen[at] != given_up[at]) return false;
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -34,12 +54,26 @@ void PeerWrites::await() {
     const MutexLock lock(mutex_);
     return peers_;
   }();
-  for (const std::shared_ptr<Peer>& peer : peers) {
-    const CopyMarks& marks = SegmentTable::copies_in(peer->region->memory.data());
+  const auto marks_of = [](const Peer& peer) -> const CopyMarks& {
+    return SegmentTable::copies_in(peer.region->memory.data());
+  };
+  // All have the same time, however many they are. A write that begins while another peer is waited
+  // for does not count.
+  std::vector<CopyMarks::Counts> seen;
+  for (const std::shared_ptr<Peer>& peer : peers) seen.push_back(under_way(marks_of(*peer)));
+  const uint64_t deadline = monotonic_ns() + kPatienceNs;
+  for (size_t i = 0; i < peers.size(); ++i) {
+    const std::shared_ptr<Peer>& peer = peers[i];
     if (peer->late == kMostLate) continue;
-    if (marks.await(monotonic_ns() + kPatienceNs, &peer->given_up)) {
+    bool ended;
+    while (!(ended = have_ended(marks_of(*peer), seen[i], peer->given_up)) &&
+           monotonic_ns() < deadline) {
+      ::sched_yield();
+    }
+    if (ended) {
       peer->late = 0;
     } else {
+      peer->given_up = seen[i];
       ++peer->late;
       URMA_LOG_LIMITED(WARNING,
                        "a peer has not ended its write to unregistered memory for {} ms; it may "
