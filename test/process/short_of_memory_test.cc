@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // One allocation fails, of a post, of a poll or of the service thread: the request of that moment
-// ends, and the next one succeeds.
+// ends, and the next one succeeds. What ends something needs no memory.
 #include <errno.h>
 #include <gtest/gtest.h>
 
@@ -75,6 +75,37 @@ TEST_F(ShortOfMemoryTest, AMessageEndsAndTheNextOneSucceeds) {
     local = piece(self.segment, self.out(), kHalf / 2);
     return send_request(self.queue, &local, 1);
   });
+}
+
+// More than the end of an object causes.
+constexpr int kAllocationsOfAnEnd = 8;
+
+// Of a process that has written to its own memory and sent a message to itself.
+void fail_each_of(const std::function<void(Self&)>& end) {
+  for (int number = 1; number <= kAllocationsOfAnEnd; ++number) {
+    SCOPED_TRACE(number);
+    run_one([&](Channel&) {
+      Self& self = *new Self;  // ends with its process: a part of it has ended before
+      self.endpoint.post_receive(self.segment, self.in(), kHalf);
+      urma_sge_t local = piece(self.segment, self.out(), 8);
+      urma_sge_t remote = piece(self.remote, self.remote->seg.ubva.va, 8);
+      self.endpoint.post(write_request(self.queue, &local, &remote, 1));
+      wait_for_success(self.endpoint.send_jfc, 1);
+      self.endpoint.post(send_request(self.queue, &local, 2));
+      wait_for_success(self.endpoint.send_jfc, 2);
+      until_one_fails = number;
+      end(self);
+      until_one_fails = 0;
+    });
+  }
+}
+
+TEST_F(ShortOfMemoryTest, ARegistrationEnds) {
+  fail_each_of([](Self& self) { self.endpoint.remove(self.segment); });
+}
+
+TEST_F(ShortOfMemoryTest, AJettyEnds) {
+  fail_each_of([](Self& self) { EXPECT_EQ(urma_delete_jetty(self.endpoint.jetty), URMA_SUCCESS); });
 }
 
 }  // namespace

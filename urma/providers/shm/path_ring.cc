@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "urma/base/guard.h"
 #include "urma/base/log.h"
 #include "urma/base/random.h"
 #include "urma/providers/shm/path.h"
@@ -194,10 +195,10 @@ std::shared_ptr<RingOpening> QueuePath::request_ring(uint32_t bytes) {
   return opening;
 }
 
+// Fails nothing where no memory is left: an owner that was not asked keeps an idle ring until its
+// link ends; one that is to give a ring back is asked again by press().
 void QueuePath::ask_to_close(const std::shared_ptr<RingOpening>& opening, bool lends) {
-  // Relaxed, as in its answer: only another question waits for that.
-  opening->asked_back.store(lends, std::memory_order_relaxed);
-  sender_->transport().service().post([opening, lends] {
+  const auto ask = [opening, lends] {
     // An opening in progress ends on the service thread too, so its link is set.
     if (opening->link == nullptr || opening->link->gone()) return;
     Request request = {};
@@ -208,7 +209,14 @@ void QueuePath::ask_to_close(const std::shared_ptr<RingOpening>& opening, bool l
     opening->link->request(request, {}, [opening](const Reply&, Attached&) {
       opening->asked_back.store(false, std::memory_order_relaxed);
     });
+  };
+  // Relaxed, as in its answer: only another question waits for that.
+  opening->asked_back.store(lends, std::memory_order_relaxed);
+  const urma_status_t posted = guarded(URMA_LOG_SITE, [&] {
+    sender_->transport().service().post(ask);
+    return URMA_SUCCESS;
   });
+  if (posted != URMA_SUCCESS) opening->asked_back.store(false, std::memory_order_relaxed);
 }
 
 void QueuePath::drop_ring() {

@@ -48,39 +48,50 @@ void PeerWrites::remove(const PeerRegion* peer) {
   std::erase_if(peers_, [peer](const auto& each) { return each->region.get() == peer; });
 }
 
+// No copy of the list: an end of a registration must not fail for want of memory.
+std::shared_ptr<PeerWrites::Peer> PeerWrites::before(size_t* place) const {
+  const MutexLock lock(mutex_);
+  if (*place > peers_.size()) *place = peers_.size();
+  return *place == 0 ? nullptr : peers_[--*place];
+}
+
+// From the back: a peer that leaves meanwhile moves others towards the front, where they still get
+// their turn.
+void PeerWrites::for_each(const std::function<void(Peer&)>& call) const {
+  size_t place = SIZE_MAX;
+  while (const std::shared_ptr<Peer> peer = before(&place)) call(*peer);
+}
+
+const CopyMarks& PeerWrites::Peer::marks() const {
+  return SegmentTable::copies_in(region->memory.data());
+}
+
 void PeerWrites::await() {
   const MutexLock awaits(await_mutex_);
-  const auto peers = [&] {
-    const MutexLock lock(mutex_);
-    return peers_;
-  }();
-  const auto marks_of = [](const Peer& peer) -> const CopyMarks& {
-    return SegmentTable::copies_in(peer.region->memory.data());
-  };
   // All have the same time, however many they are. A write that begins while another peer is waited
   // for does not count.
-  std::vector<CopyMarks::Counts> seen;
-  for (const std::shared_ptr<Peer>& peer : peers) seen.push_back(under_way(marks_of(*peer)));
+  for_each([](Peer& peer) { peer.seen = under_way(peer.marks()); });
   const uint64_t deadline = monotonic_ns() + kPatienceNs;
-  for (size_t i = 0; i < peers.size(); ++i) {
-    const std::shared_ptr<Peer>& peer = peers[i];
-    if (peer->late == kMostLate) continue;
-    bool ended;
-    while (!(ended = have_ended(marks_of(*peer), seen[i], peer->given_up)) &&
-           monotonic_ns() < deadline) {
-      ::sched_yield();
-    }
-    if (ended) {
-      peer->late = 0;
-    } else {
-      peer->given_up = seen[i];
-      ++peer->late;
-      URMA_LOG_LIMITED(WARNING,
-                       "a peer has not ended its write to unregistered memory for {} ms; it may "
-                       "still be written to",
-                       kPatienceNs / 1'000'000);
-    }
+  for_each([deadline](Peer& peer) { await_peer(peer, deadline); });
+}
+
+void PeerWrites::await_peer(Peer& peer, uint64_t deadline_ns) {
+  if (peer.late == kMostLate) return;
+  bool ended;
+  while (!(ended = have_ended(peer.marks(), peer.seen, peer.given_up)) &&
+         monotonic_ns() < deadline_ns) {
+    ::sched_yield();
   }
+  if (ended) {
+    peer.late = 0;
+    return;
+  }
+  peer.given_up = peer.seen;
+  ++peer.late;
+  URMA_LOG_LIMITED(WARNING,
+                   "a peer has not ended its write to unregistered memory for {} ms; it may still "
+                   "be written to",
+                   kPatienceNs / 1'000'000);
 }
 
 }  // namespace urma::shm

@@ -4,7 +4,9 @@
 #ifndef URMA_PROVIDERS_SHM_PEER_WRITES_H_
 #define URMA_PROVIDERS_SHM_PEER_WRITES_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -26,13 +28,21 @@ class PeerWrites {
 
  private:
   struct Peer {
+    const CopyMarks& marks() const;
+
     std::shared_ptr<const PeerRegion> region;
+    CopyMarks::Counts seen = {};  // under way when the present wait began
     CopyMarks::Counts given_up = {};
     uint32_t late = 0;
   };
 
+  static void await_peer(Peer& peer, uint64_t deadline_ns);
+  void for_each(const std::function<void(Peer&)>& call) const;
+  // The peer before *place, or the last one, and its place; nothing at the front.
+  std::shared_ptr<Peer> before(size_t* place) const;
+
   // The service thread waits for no peer: only for this one.
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::vector<std::shared_ptr<Peer>> peers_ URMA_GUARDED_BY(mutex_);
   // Of what is in a Peer; taken before the other.
   Mutex await_mutex_;
