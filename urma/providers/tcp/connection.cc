@@ -372,8 +372,11 @@ void Connection::tell_unregistered(SegmentRef segment) {
   let_go();
   const MutexLock lock(mutex_);
   if (gone() || !grants_.has(segment)) return;
-  put(EndedBody{segment});
-  flush();
+  ending_where_it_fails([&] {
+    mutex_.assume_held();
+    put(EndedBody{segment});
+    flush();
+  });
 }
 
 // -------------------------------------------------------------------------------------------------

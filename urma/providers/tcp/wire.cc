@@ -447,7 +447,9 @@ void Wire::list_connections(size_t most, std::vector<urma_ext_connection_t>* con
 }
 
 void Wire::unregistered(SegmentRef segment) {
-  for (const Ref& connection : all()) connection->tell_unregistered(segment);
+  // Under the lock, since a list of them would need memory, and this must not fail.
+  const MutexLock lock(list_mutex_);
+  for (const auto& [number, connection] : open_) connection->tell_unregistered(segment);
 }
 
 // -------------------------------------------------------------------------------------------------
