@@ -237,6 +237,30 @@ TEST_F(PerftestOutput, ProgressIsForTerminalsOnly) {
   EXPECT_EQ(parse_rows(hidden.out).size(), 1u) << hidden.out;
 }
 
+cpu_set_t allowed_cpus() {
+  cpu_set_t allowed;
+  EXPECT_EQ(::sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+  return allowed;
+}
+
+std::string first_of(const cpu_set_t& cpus) {
+  int first = 0;
+  while (!CPU_ISSET(first, &cpus)) first++;
+  return std::to_string(first);
+}
+
+// Both sides spin on one CPU: a step takes two time slices, and thousands take a minute.
+TEST_F(PerftestOutput, ProgressIsShownHoweverSlowTheStepsAre) {
+  ToolOptions terminal;
+  terminal.terminal = true;
+  PerftestPair pair("write_lat", {"-n", "100000000", "--cpu", first_of(allowed_cpus())}, {}, {},
+                    terminal);
+  pair.client().wait_for_line("[1-9][0-9]* of 100000000");
+  pair.client().signal(SIGINT);
+  EXPECT_EQ(pair.client().wait(), 0) << pair.client().err();
+  EXPECT_EQ(pair.server().wait(), 0) << pair.server().err();
+}
+
 TEST_F(PerftestOutput, BatchesMultiply) {
   const std::string sizes = write_file("sizes", "# sizes\nsmall -s 8\n\nlarge -s 4096\n");
   const std::string tests =
@@ -265,12 +289,9 @@ size_t threads_on(pid_t pid, const std::string& cpu) {
 }
 
 TEST_F(PerftestOutput, EachRunOfABatchPinsOneSide) {
-  cpu_set_t allowed;
-  ASSERT_EQ(::sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+  const cpu_set_t allowed = allowed_cpus();
   if (CPU_COUNT(&allowed) < 2) GTEST_SKIP() << "needs two CPUs";
-  int first = 0;
-  while (!CPU_ISSET(first, &allowed)) first++;
-  const std::string cpu = std::to_string(first);
+  const std::string cpu = first_of(allowed);
   const std::string runs = write_file("runs", "short -n 5\nlong -n 100000000\n");
   ToolOptions options;
   options.terminal = true;

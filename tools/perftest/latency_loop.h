@@ -71,7 +71,10 @@ class LatencyLoop {
 
  private:
   static constexpr uint32_t kLane = 0;
-  static constexpr uint64_t kLookEvery = 4096;  // steps
+  static constexpr uint64_t kLookEvery = 4096;     // steps
+  static constexpr double kLongestUnseenMs = 100;  // if steps take long
+
+  bool look_due(uint64_t i, uint64_t now) const { return i % kLookEvery == 0 || now >= next_look_; }
 
   bool send(uint64_t i);
   bool await(uint64_t i);
@@ -97,6 +100,8 @@ class LatencyLoop {
   uint8_t* const out_;
   uint8_t* const in_;
   uint32_t since_ = 0, under_way_ = 0, next_ = 0;
+  const uint64_t look_ticks_ = ticks_of_ms(kLongestUnseenMs);
+  uint64_t next_look_ = 0;  // ticks
 };
 
 template <typename Post>
@@ -130,14 +135,15 @@ uint64_t LatencyLoop<Post>::ping_pong(uint64_t steps, Stamps& stamps) {
   session_.watch.heed_users(true);
   for (uint64_t i = 0; i < steps; i++) {
     if (!first && !await(i)) return i;
-    if (!stamps.add(i, ticks()) || !send(i)) return i;
+    const uint64_t now = ticks();
+    if (!stamps.add(i, now) || !send(i)) return i;
     // While the message is in flight.
     if (receiver_ != nullptr) receiver_->repost();
     if (under_way_ >= batch_) (void)try_completion();
     // The peer ends this size with its last answer: so does this side.
     if (first && i + 1 == steps) session_.watch.heed_users(false);
     if (first && !await(i)) return i;
-    if (i % kLookEvery == 0 && !look(i, steps, stamps)) return i + 1;
+    if (look_due(i, now) && !look(i, steps, stamps)) return i + 1;
   }
   while (under_way_ >= batch_) {
     if (!take_completion()) break;
@@ -150,12 +156,13 @@ uint64_t LatencyLoop<Post>::one_sided(uint64_t steps, Stamps& stamps) {
   if (session_.sleeper.enabled()) session_.sleeper.watch(session_.queues.sent());
   for (uint64_t i = 0; i < steps; i++) {
     if (verify_) prepare_one_sided(i);
-    if (!stamps.add(i, ticks()) || !send(i)) return i;
+    const uint64_t now = ticks();
+    if (!stamps.add(i, now) || !send(i)) return i;
     while (under_way_ >= batch_) {
       if (!take_completion()) return i;
     }
     if (verify_) check_one_sided(i);
-    if (i % kLookEvery == 0 && !look(i, steps, stamps)) return i + 1;
+    if (look_due(i, now) && !look(i, steps, stamps)) return i + 1;
   }
   return steps;
 }
@@ -255,6 +262,7 @@ bool LatencyLoop<Post>::try_completion() {
 template <typename Post>
 bool LatencyLoop<Post>::look(uint64_t i, uint64_t steps, Stamps& stamps) {
   const uint64_t start = ticks();
+  next_look_ = start + look_ticks_;
   stamps.make_room(i);
   session_.reporter.progress(i, session_.config.ends_by == EndsBy::kDuration ? 0 : steps);
   const bool stop = session_.watch.look_for_stop();
