@@ -143,14 +143,23 @@ void own(Channel& channel) {
   channel.sync();
 }
 
+// Whether a live owner may answer later than the timeout: with a short one, on a busy machine.
+enum class Answers { kInTime, kMaybeLate };
+
 // Has written to the owner once, and the owner is stopped, when this is constructed.
 struct Sender : Party {
-  explicit Sender(Channel& channel) {
+  explicit Sender(Channel& channel, Answers answers = Answers::kInTime) {
     const auto offer = channel.receive<Offer>();
     queue = endpoint.import(offer.queue);
     theirs = endpoint.import(offer.segment);
-    write(queue, theirs, 0);
-    wait_for_success(endpoint.send_jfc, 0);
+    const auto deadline = Clock::now() + patience(seconds(20));
+    urma_cr_status_t status;
+    do {
+      write(queue, theirs, 0);
+      status = wait_for(endpoint.send_jfc).status;
+    } while (answers == Answers::kMaybeLate && status == URMA_CR_ACK_TIMEOUT_ERR &&
+             Clock::now() < deadline);
+    EXPECT_EQ(status, URMA_CR_SUCCESS);
     channel.sync();
     channel.sync();
   }
@@ -196,7 +205,7 @@ TEST_F(StuckPeerTest, RequestsToAStoppedProcessEndInTime) {
   ::setenv("URMA_TCP_TIMEOUT_MS", "400", 1);
   Child owner("owner", own);
   Child sender("sender", [](Channel& channel) {
-    Sender party(channel);
+    Sender party(channel, Answers::kMaybeLate);
     const auto posted = Clock::now();
     for (uint32_t i = 0; i < kDepth; ++i) {
       if (i % 2 == 0) party.write(party.queue, party.theirs, i);
