@@ -3,6 +3,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -32,6 +33,16 @@ urma_cr_status_t status_of_errno(int code, const PeerProcess& peer) {
       }
       return URMA_CR_REM_OPERATION_ERR;
   }
+}
+
+// Whether the process still has what was read of it. Sets errno if not.
+bool has_memory(const PeerProcess& peer, std::span<const iovec> remote) {
+  const auto some = std::find_if(remote.begin(), remote.end(),
+                                 [](const iovec& piece) { return piece.iov_len != 0; });
+  char byte;
+  const iovec here = {&byte, 1};
+  const iovec there = {some->iov_base, 1};
+  return ::process_vm_readv(peer.pid, &here, 1, &there, 1, 0) == 1;
 }
 
 // kernel.yama.ptrace_scope; 0 where there is none.
@@ -68,6 +79,11 @@ urma_cr_status_t copy_by_kernel(Direction direction, const PeerProcess& peer,
   const auto call = direction == Direction::kRead ? ::process_vm_readv : ::process_vm_writev;
   const ssize_t done = call(peer.pid, local.data(), local.size(), remote.data(), remote.size(), 0);
   if (done <= 0) return status_of_errno(done < 0 ? errno : EFAULT, peer);
+  // Of a process that dies while pages of it are frozen, the kernel may have read zeros: it ends
+  // the freeze with the last descriptors. Its threads have left their memory before.
+  if (direction == Direction::kRead && !has_memory(peer, remote)) {
+    return status_of_errno(errno, peer);
+  }
   *moved = static_cast<uint64_t>(done);
   return URMA_CR_SUCCESS;
 }
