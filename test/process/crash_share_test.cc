@@ -61,7 +61,10 @@ class Visitor {
   }
 
   void run() {
-    while (channel_.receive<bool>()) visit(channel_.receive<Offer>());
+    while (channel_.receive<bool>()) {
+      begin_round();
+      visit(channel_.receive<Offer>());
+    }
     endpoint_.close();
   }
 

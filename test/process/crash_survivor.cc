@@ -27,7 +27,6 @@ constexpr uint64_t kWindow = 8;  // requests to the victim in flight
 constexpr size_t kPage = 4096;
 constexpr size_t kWorkBytes = (kReceives + kBoundReceives + 2) * kSlotBytes;
 constexpr uint32_t kWorkToken = 77;
-constexpr unsigned kRoundSeconds = 60;
 // Rounds after which a survivor has made everything that it makes once and keeps.
 constexpr uint64_t kWarmUp = 4 * kRoles.size();
 // What malloc and the page accounting of the kernel may differ by, regardless of the number of dead
@@ -104,7 +103,7 @@ class Survivor {
   void run() {
     for (;;) {
       const auto round = channel_.receive<Round>();
-      ::alarm(static_cast<unsigned>(patience(seconds(kRoundSeconds)).count() / 1000));
+      begin_round();
       if (round.at_end) break;
       Report report = {};
       if (round.role != Role::kStarter) report = outlive(round);

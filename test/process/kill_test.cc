@@ -99,6 +99,7 @@ void third(Channel& channel) {
   const Offer survivor = channel.swap(party.offer());
   urma_target_jetty_t* queue = party.endpoint.import(survivor.queue);
   for (int round = 0; round < kRounds; ++round) {
+    begin_round();
     party.wait_for_message_of(survivor.queue.id);
     party.send(queue, 1000);
     wait_for_success(party.endpoint.send_jfc, 0);
@@ -132,6 +133,7 @@ class Survivor {
     const Offer friendly = channel_.swap(party_.offer());
     urma_target_jetty_t* friend_queue = party_.endpoint.import(friendly.queue);
     for (int round = 0; round < kRounds; ++round) {
+      begin_round();
       outlive_one();
       party_.send(friend_queue, 1000);
       wait_for_success(party_.endpoint.send_jfc, 0);

@@ -4,6 +4,8 @@
 #ifndef TEST_PROCESS_SOAK_H_
 #define TEST_PROCESS_SOAK_H_
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -20,6 +22,10 @@ inline bool is_soak() { return std::getenv("URMA_SOAK") != nullptr; }
 inline milliseconds promised(milliseconds limit) {
   return patience(is_soak() ? limit : 20 * limit);
 }
+
+// The time limit of a child begins anew. One that lives through many rounds calls this in each: on
+// a busy machine, all rounds together take longer than a child may.
+inline void begin_round() { ::alarm(static_cast<unsigned>(patience(seconds(60)).count() / 1000)); }
 
 // From now on, waits end because a death is known, not because an answer is missing.
 inline void wait_long_for_answers() { ::setenv("URMA_SHM_TIMEOUT_MS", "600000", 1); }
