@@ -17,6 +17,7 @@
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/sanitized.h"
+#include "test/process/soak.h"
 #include "test/tcp/stranger.h"
 
 namespace urma_test {
@@ -31,13 +32,16 @@ void limit(int resource, rlim_t most) {
   ASSERT_EQ(::setrlimit(static_cast<__rlimit_resource>(resource), &both), 0);
 }
 
-// Serves a queue with one receive, until it is told to look around.
+constexpr char kGoOn = 'g', kLook = 'l';
+
+// Serves a queue with one receive, until it is told to look around. What strangers do takes long on
+// a busy machine: each kGoOn gives more time.
 void serve(Channel& channel, const std::function<void()>& look) {
   OwnedEndpoint endpoint;
   std::vector<char> memory(2 * kMiB);
   endpoint.post_receive(endpoint.add(memory.data(), memory.size()), memory.data(), memory.size());
   channel.send(endpoint.queue_id());
-  channel.receive<char>();
+  while (channel.receive<char>() == kGoOn) begin_round();
   look();
 }
 
@@ -84,7 +88,7 @@ TEST_F(ShareTest, StreamsLeaveAQuarterOfTheDescriptors) {
   }
   for (size_t i = 0; i < kFiles / 2; ++i) streams.push_back(stranger.begin());
   for (int i = 0; i < 2; ++i) ping(*streams.front());
-  target.channel().send('l');
+  target.channel().send(kLook);
   target.expect_success();
 }
 
@@ -118,6 +122,7 @@ TEST_F(ShareTest, AWayTooManyIsRefusedAlone) {
     ASSERT_NE(stream, nullptr);
     constexpr uint32_t kAtOnce = 256;
     for (uint32_t way = 0; way < kMostWays; way += kAtOnce) {
+      target.channel().send(kGoOn);
       std::string all;
       for (uint32_t i = 0; i < kAtOnce; ++i) all += frame(way_to(stranger.victim(), way + i));
       send_all(*stream, all);
@@ -130,7 +135,7 @@ TEST_F(ShareTest, AWayTooManyIsRefusedAlone) {
               static_cast<uint32_t>(urma::Answer::kNoResources));
     ping(*stream);
   }
-  target.channel().send('l');
+  target.channel().send(kLook);
   target.expect_success();
 }
 
@@ -206,16 +211,6 @@ std::string message_of(uint32_t way, size_t bytes) {
   return frame(body, std::string(bytes, 'x'));
 }
 
-// Messages of a MiB, each by a way of its own, until the stream ends. Returns their number.
-uint32_t send_many(Stranger& stranger, Stream& stream, uint32_t most) {
-  uint32_t ways = 0;
-  while (ways < most && open_way(stranger, stream, ways + 1) &&
-         send_while_open(stream, message_of(ways + 1, kMiB))) {
-    ++ways;
-  }
-  return ways;
-}
-
 // Peers may hold a quarter of what this process may have: 64 MiB.
 class HoarderTest : public ShareTest {
  protected:
@@ -237,8 +232,19 @@ class HoarderTest : public ShareTest {
   void TearDown() override {
     if (holder_ == nullptr) return;
     ping(*holder_);
-    target_->channel().send('l');
+    target_->channel().send(kLook);
     target_->expect_success();
+  }
+
+  // Messages of a MiB, each by a way of its own, until the stream ends. Returns their number.
+  uint32_t send_many(Stranger& stranger, Stream& stream, uint32_t most) {
+    uint32_t ways = 0;
+    while (ways < most && open_way(stranger, stream, ways + 1) &&
+           send_while_open(stream, message_of(ways + 1, kMiB))) {
+      target_->channel().send(kGoOn);
+      ++ways;
+    }
+    return ways;
   }
 
   std::optional<Child> target_;

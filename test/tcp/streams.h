@@ -102,10 +102,14 @@ inline Ends join(Carrier& from, const urma_eid_t& at, Carrier& to, const urma_ei
   return join(from, at, to, Address{eid, to.port()});
 }
 
+// Fails if the stream ends before.
 inline void send_all(Stream& stream, std::string_view bytes) {
+  std::string why;
   while (!bytes.empty()) {
     const iovec piece = {const_cast<char*>(bytes.data()), bytes.size()};
-    bytes.remove_prefix(stream.send({&piece, 1}));
+    const size_t sent = stream.send({&piece, 1});
+    bytes.remove_prefix(sent);
+    if (sent == 0 && stream.progress(&why) == StreamState::kLost) FAIL() << why;
   }
 }
 
