@@ -90,14 +90,15 @@ class Visitor {
     channel_.sync();
   }
 
-  // Nothing of an owner is left a second after its end. The first rounds, after the same second,
-  // set the baseline.
+  // Nothing of an owner is left a second after its end. The first rounds, and a second, which is no
+  // longer in the short form, set the baseline.
   void settle() {
     if (visits_ < kNormalVisits) return;
     const auto deadline = Clock::now() + limit();
     Holdings now = count_holdings();
     if (visits_ == kNormalVisits) {
-      for (; Clock::now() < deadline; ::sched_yield()) {
+      const auto end = Clock::now() + patience(seconds(1));
+      for (; Clock::now() < end; ::sched_yield()) {
         const Holdings next = count_holdings();
         now = {std::min(now.descriptors, next.descriptors), std::min(now.memfds, next.memfds)};
       }
