@@ -89,7 +89,8 @@ struct Party {
 // are on the same queue.
 TEST_F(LostPeerTest, RequestsEndWithTheSearchThatTheyWaitFor) {
   Child child("sends", [](Channel& channel) {
-    ::setenv("URMA_TCP_TIMEOUT_MS", "400", 1);
+    // Long enough to reach itself on a busy machine.
+    ::setenv("URMA_TCP_TIMEOUT_MS", "3000", 1);
     Party party(channel);
     urma_target_jetty_t* self = party.endpoint.import(party.endpoint.queue_id());
     urma_target_seg_t* own = party.endpoint.import(party.endpoint.segment_id(party.segment));
