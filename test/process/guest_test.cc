@@ -101,8 +101,16 @@ class ExitTest : public ProcessTest, public ::testing::WithParamInterface<const 
 TEST_P(ExitTest, EndsAtOnceWithoutUninit) {
   const char* program = std::getenv("GUEST_PROGRAM");
   ASSERT_NE(program, nullptr);
-  Child child("guest_program", std::vector<std::string>{program, GetParam()});
-  child.expect_success(seconds(2));
+  // On a busy machine one may take as long to start. A library that delays the end delays each.
+  constexpr int kTries = 5;
+  bool at_once = false;
+  for (int i = 0; i < kTries && !at_once; ++i) {
+    const auto begin = Clock::now();
+    Child child("guest_program", std::vector<std::string>{program, GetParam()});
+    child.expect_success();
+    at_once = Clock::now() - begin < patience(seconds(2));
+  }
+  EXPECT_TRUE(at_once);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ExitTest, ::testing::Values("exit", "return", "quick_exit", "thread"),
