@@ -14,15 +14,19 @@
 
 #include "jetty/queues.h"
 #include "test/process/kernel.h"
+#include "test/process/soak.h"
 #include "test/unit/shm_harness.h"
 
 namespace urma::shm {
 namespace {
 
-using TransportTest = urma_test::ProcessTest;
+class TransportTest : public urma_test::ProcessTest {
+ protected:
+  TransportTest() { urma_test::wait_long_for_answers(); }
+};
 
-// The limit for "at once": far above the usual time, far below any timeout.
-constexpr milliseconds kPromptly{1000};
+// The limit for "at once": far above the usual time, also of a busy machine, far below any timeout.
+constexpr milliseconds kPromptly{10000};
 constexpr bool kQuietly = false;  // not signalled
 
 // Memory that a peer changes too.
