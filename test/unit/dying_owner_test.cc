@@ -47,10 +47,10 @@ TEST(DyingOwner, AReadOfItsFrozenPagesFails) {
     const shm::PeerProcess peer{owner.pid(),
                                 Fd(static_cast<int>(::syscall(SYS_pidfd_open, owner.pid(), 0)))};
     std::vector<char> into(2 * kPageBytes);
-    const iovec local = {into.data(), into.size()};
+    const iovec local[] = {{into.data(), 100}, {into.data() + 100, into.size() - 100}};
     const iovec remote = {reinterpret_cast<void*>(at), into.size()};
     uint64_t moved = 0;
-    EXPECT_EQ(shm::copy_by_kernel(shm::Direction::kRead, peer, {&local, 1}, {&remote, 1}, &moved),
+    EXPECT_EQ(shm::copy_by_kernel(shm::Direction::kRead, peer, local, {&remote, 1}, &moved),
               URMA_CR_ACK_TIMEOUT_ERR);
     EXPECT_EQ(moved, 0U);
     const int status = owner.wait();

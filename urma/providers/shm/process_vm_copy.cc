@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "segment/kernel_abi.h"
 #include "urma/base/log.h"
 #include "urma/providers/shm/peer.h"
 
@@ -33,6 +34,23 @@ urma_cr_status_t status_of_errno(int code, const PeerProcess& peer) {
       }
       return URMA_CR_REM_OPERATION_ERR;
   }
+}
+
+// Whether what was read of some page begins with zero: so does a page of zeros.
+bool may_be_zeros(std::span<const iovec> local, std::span<const iovec> remote, uint64_t bytes) {
+  size_t piece = 0;
+  uint64_t skip = 0;  // in that piece of `local`
+  for (const iovec& there : remote) {
+    auto va = reinterpret_cast<uint64_t>(there.iov_base);
+    const uint64_t end = va + std::min<uint64_t>(there.iov_len, bytes);
+    bytes -= end - va;
+    for (uint64_t next; va < end; skip += next - va, va = next) {
+      next = std::min(end, (va / kernel::kPageBytes + 1) * kernel::kPageBytes);
+      while (skip >= local[piece].iov_len) skip -= local[piece++].iov_len;
+      if (static_cast<const char*>(local[piece].iov_base)[skip] == 0) return true;
+    }
+  }
+  return false;
 }
 
 // Whether the process still has what was read of it. Sets errno if not.
@@ -81,7 +99,8 @@ urma_cr_status_t copy_by_kernel(Direction direction, const PeerProcess& peer,
   if (done <= 0) return status_of_errno(done < 0 ? errno : EFAULT, peer);
   // Of a process that dies while pages of it are frozen, the kernel may have read zeros: it ends
   // the freeze with the last descriptors. Its threads have left their memory before.
-  if (direction == Direction::kRead && !has_memory(peer, remote)) {
+  if (direction == Direction::kRead && may_be_zeros(local, remote, static_cast<uint64_t>(done)) &&
+      !has_memory(peer, remote)) {
     return status_of_errno(errno, peer);
   }
   *moved = static_cast<uint64_t>(done);
