@@ -15,6 +15,7 @@
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
 #include "test/process/sanitized.h"
+#include "test/process/soak.h"
 #include "test/tcp/stranger.h"
 
 namespace urma_test {
@@ -40,6 +41,7 @@ void fickle(Channel& channel) {
     while (!ends) EXPECT_TRUE(has_nothing(endpoint.receive_jfc));
   });
   while (!channel.has_message()) {
+    begin_round();
     set_state(endpoint.jetty, URMA_JETTY_STATE_ERROR);
     set_state(endpoint.jetty, URMA_JETTY_STATE_READY);
     ::sched_yield();

@@ -182,6 +182,7 @@ TEST_F(StreamsTest, ThoseThatCarryNothingCount) {
   const auto modest = other.connect();
   std::vector<std::unique_ptr<Stream>> streams;
   while (streams.size() < kMost + 100) {
+    target_->channel().send(kGoOn);
     streams.push_back(stranger.connect());
     ASSERT_NE(streams.back(), nullptr);
   }
@@ -201,7 +202,10 @@ TEST_F(StreamsTest, TheEndsOfRegistrationsCount) {
     streams.push_back(stranger.connect());
     ASSERT_NE(streams.back(), nullptr);
   }
-  for (const auto& stream : streams) send_while_open(*stream, all);
+  for (const auto& stream : streams) {
+    target_->channel().send(kGoOn);
+    send_while_open(*stream, all);
+  }
   expect_an_end(streams);
   ping(*modest);
 }

@@ -83,6 +83,16 @@ void ask_for_ring(Transport* transport, const std::shared_ptr<RingOpening>& open
   end(Reply{0, unasked, {}}, none);
 }
 
+// What has failed is asked again.
+template <typename Ask>
+void ask_unless_it_fails(RingOpening& opening, const Ask& ask) {
+  const urma_status_t asked = guarded(URMA_LOG_SITE, [&] {
+    ask();
+    return URMA_SUCCESS;
+  });
+  if (asked != URMA_SUCCESS) opening.asked_back.store(false, std::memory_order_relaxed);
+}
+
 }  // namespace
 
 // Takes the owner's answer about a ring. True if it refuses one that is empty.
@@ -206,23 +216,23 @@ void QueuePath::ask_to_close(const std::shared_ptr<RingOpening>& opening, bool l
     request.close_ring = {opening->number, lends ? 1U : 0U};
     if (!lends) return opening->link->notify(request);
     // An owner that does not answer in time is given up, and with it what is in the ring.
-    opening->link->request(request, {}, [opening](const Reply&, Attached&) {
-      opening->asked_back.store(false, std::memory_order_relaxed);
+    ask_unless_it_fails(*opening, [&] {
+      opening->link->request(request, {}, [opening](const Reply&, Attached&) {
+        opening->asked_back.store(false, std::memory_order_relaxed);
+      });
     });
   };
   // Relaxed, as in its answer: only another question waits for that.
   opening->asked_back.store(lends, std::memory_order_relaxed);
-  const urma_status_t posted = guarded(URMA_LOG_SITE, [&] {
-    sender_->transport().service().post(ask);
-    return URMA_SUCCESS;
-  });
-  if (posted != URMA_SUCCESS) opening->asked_back.store(false, std::memory_order_relaxed);
+  ask_unless_it_fails(*opening, [&] { sender_->transport().service().post(ask); });
 }
 
 void QueuePath::drop_ring() {
   if (opening_ == nullptr) return;
-  URMA_LOG(DEBUG, "the ring of queue {:#x} to {} {:#x} closes", sender_->id().id,
-           target_name(target()->type), target()->id.id);
+  guarded(URMA_LOG_SITE, [this] {
+    URMA_LOG(DEBUG, "the ring of queue {:#x} to {} {:#x} closes", sender_->id().id,
+             target_name(target()->type), target()->id.id);
+  });
   ask_to_close(opening_, /*lends=*/false);
   if (larger_ != nullptr) ask_to_close(std::exchange(larger_, nullptr), /*lends=*/false);
   opening_.reset();

@@ -8,6 +8,7 @@
 
 #include "segment/segment.h"
 #include "urma/base/clock.h"
+#include "urma/base/guard.h"
 #include "urma/base/log.h"
 
 namespace urma::shm {
@@ -83,15 +84,18 @@ void PeerWrites::await_peer(Peer& peer, uint64_t deadline_ns) {
     ::sched_yield();
   }
   if (ended) {
-    peer.late = 0;
+    // One that waits only for what was given up, perhaps a moment ago in this turn, remains late.
+    if (peer.seen == CopyMarks::Counts{} || peer.seen != peer.given_up) peer.late = 0;
     return;
   }
   peer.given_up = peer.seen;
   ++peer.late;
-  URMA_LOG_LIMITED(WARNING,
-                   "a peer has not ended its write to unregistered memory for {} ms; it may still "
-                   "be written to",
-                   kPatienceNs / 1'000'000);
+  guarded(URMA_LOG_SITE, [] {
+    URMA_LOG_LIMITED(WARNING,
+                     "a peer has not ended its write to unregistered memory for {} ms; it may "
+                     "still be written to",
+                     kPatienceNs / 1'000'000);
+  });
 }
 
 }  // namespace urma::shm

@@ -67,7 +67,7 @@ bool Connection::may_hold(uint64_t more) {
   if (held <= wire_->most_held()) return true;
   wire_->relieve();
   if (held <= 2 * wire_->most_held() || holds() + more <= kAlways) return true;
-  give_up("messages that wait for receives leave no memory for others");
+  give_up("what peers hold leaves no memory for others");
   return false;
 }
 

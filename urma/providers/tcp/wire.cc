@@ -447,9 +447,17 @@ void Wire::list_connections(size_t most, std::vector<urma_ext_connection_t>* con
 }
 
 void Wire::unregistered(SegmentRef segment) {
-  // Under the lock, since a list of them would need memory, and this must not fail.
-  const MutexLock lock(list_mutex_);
-  for (const auto& [number, connection] : open_) connection->tell_unregistered(segment);
+  // One by one, since a list of them would need memory, and this must not fail. A connection that
+  // opens meanwhile knows nothing of the segment.
+  uint64_t last = 0;
+  const auto next = [&]() -> Ref {
+    const MutexLock lock(list_mutex_);
+    const auto found = open_.upper_bound(last);
+    if (found == open_.end()) return nullptr;
+    last = found->first;
+    return found->second;
+  };
+  while (const Ref connection = next()) connection->tell_unregistered(segment);
 }
 
 // -------------------------------------------------------------------------------------------------

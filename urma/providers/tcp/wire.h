@@ -18,7 +18,6 @@
 #include <span>
 #include <string>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -208,7 +207,7 @@ class Wire final : public urma::Wire {
   const Fd sockets_;  // epoll, over the open ones
 
   mutable Mutex list_mutex_;
-  std::unordered_map<uint64_t, Ref> open_ URMA_GUARDED_BY(list_mutex_);  // by number
+  std::map<uint64_t, Ref> open_ URMA_GUARDED_BY(list_mutex_);  // by number
 
   Payloads payloads_;
 
