@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <new>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -44,6 +45,7 @@ class BornShared : public SharedPages {
   std::vector<SharedPart> lie;
   // How long share() takes, in turns.
   std::atomic<int> turns{3};
+  std::atomic<bool> lacks_memory{false};
   // The same for remove_some().
   std::atomic<int> leave_turns{3};
 
@@ -53,7 +55,10 @@ class BornShared : public SharedPages {
     return ranges_.size();
   }
   bool imported(RangeId /*range*/) override { return true; }
-  bool share(RangeId /*range*/, uint64_t /*budget*/) override { return --turns <= 0; }
+  bool share(RangeId /*range*/, uint64_t /*budget*/) override {
+    if (lacks_memory) throw std::bad_alloc();
+    return --turns <= 0;
+  }
   std::vector<SharedPart> parts(RangeId range) const override {
     if (!lie.empty()) return lie;
     std::lock_guard lock(mutex_);
@@ -80,6 +85,12 @@ class BornShared : public SharedPages {
   mutable std::mutex mutex_;
   std::vector<std::pair<uint64_t, uint64_t>> ranges_;
 };
+
+Request asks_to_map(const urma_seg_t& seg) {
+  Request map = RawPeer::request(RequestType::kMapSegment);
+  map.import_segment = {seg.ubva.eid, seg.ubva.va, seg.len, seg.token_id, 0, 0, 0};
+  return map;
+}
 
 class MappedTest : public urma_test::ProcessTest {
  protected:
@@ -188,8 +199,7 @@ TEST_F(MappedTest, PeersThatReadNoAnswersTakeNoDescriptors) {
   const urma_seg_t seg = owner.add(pages.data(), kAreaBytes)->seg;
   RawPeer peer(owner);
   ASSERT_EQ(peer.greet(), Answer::kAccepted);
-  Request map = RawPeer::request(RequestType::kMapSegment);
-  map.import_segment = {seg.ubva.eid, seg.ubva.va, seg.len, seg.token_id, 0, 0, 0};
+  Request map = asks_to_map(seg);
   for (map.number = 1; map.number <= kRequests; ++map.number) {
     EXPECT_TRUE(eventually([&] { return peer.send(&map, sizeof(map)); }));
   }
@@ -223,16 +233,18 @@ TEST_F(MappedTest, PeersThatAskAgainAndAgainDelayNoOthers) {
   const urma_seg_t seg = owner.add(pages.data(), kAreaBytes)->seg;
   RawPeer peer(owner);
   ASSERT_EQ(peer.greet(), Answer::kAccepted);
-  Request map = RawPeer::request(RequestType::kMapSegment);
-  map.import_segment = {seg.ubva.eid, seg.ubva.va, seg.len, seg.token_id, 0, 0, 0};
+  Request map = asks_to_map(seg);
   for (map.number = 1; map.number <= kRequests; ++map.number) {
     EXPECT_TRUE(eventually([&] { return peer.send(&map, sizeof(map)); }));
   }
   // The last one is the first to be answered.
   EXPECT_EQ(peer.ask(RawPeer::request(RequestType::kAtomic)), Answer::kMalformed);
   int before = 0, after = 0;
-  owner.service().run([&] { before = pages.turns; });
-  owner.service().run([&] { after = pages.turns; });
+  owner.service().run([&] {
+    before = pages.turns;
+    owner.service().post([&] { after = pages.turns; });
+  });
+  owner.settle();
   EXPECT_LE(before - after, 2);
   pages.turns = 0;
   Reply answer;
@@ -240,6 +252,43 @@ TEST_F(MappedTest, PeersThatAskAgainAndAgainDelayNoOthers) {
     ASSERT_TRUE(peer.receive(&answer, sizeof(answer)));
     EXPECT_EQ(answer.answer, Answer::kAccepted);
   }
+}
+
+// What is shared by then is not sealed against peers that may only read it.
+TEST_F(MappedTest, WhatCannotBeSharedIsNotHandedOut) {
+  pages.lacks_memory = true;
+  Node owner;
+  const urma_seg_t seg = owner.add(pages.data(), kAreaBytes)->seg;
+  RawPeer peer(owner);
+  ASSERT_EQ(peer.greet(), Answer::kAccepted);
+  EXPECT_EQ(peer.ask(asks_to_map(seg)), Answer::kNoResources);
+  pages.lacks_memory = false;
+  EXPECT_EQ(peer.ask(asks_to_map(seg)), Answer::kAccepted);
+}
+
+TEST_F(MappedTest, NothingIsSharedForPeersThatHaveGone) {
+  pages.turns = INT_MAX;
+  Node owner;
+  const urma_seg_t seg = owner.add(pages.data(), kAreaBytes)->seg;
+  // Whether a turn comes between two tasks.
+  const auto shares = [&] {
+    int before = 0, after = 0;
+    owner.service().run([&] {
+      before = pages.turns;
+      owner.service().post([&] { after = pages.turns; });
+    });
+    owner.settle();
+    return after < before;
+  };
+  {
+    RawPeer peer(owner);
+    ASSERT_EQ(peer.greet(), Answer::kAccepted);
+    Request map = asks_to_map(seg);
+    map.number = 1;
+    ASSERT_TRUE(peer.send(&map, sizeof(map)));
+    EXPECT_TRUE(eventually(shares));
+  }
+  EXPECT_TRUE(eventually([&] { return !shares(); }));
 }
 
 // The news of many registrations is one message, if the peer does not read meanwhile.

@@ -126,11 +126,16 @@ MessageSocket::Sent MessageSocket::flush() {
 
 void MessageSocket::await_flush(Service* service, uint32_t events) {
   const auto watch = [service, fd = fd(), events] { service->rewatch(fd, events | EPOLLOUT); };
+  // One that is due remains due, however often messages follow.
+  if (kernel_lacks_ && retry_ != nullptr && retry_->timer != 0) return;
   retry_.reset();
   if (!kernel_lacks_) return watch();
   try {
     retry_ = std::make_unique<Retry>(service);
-    retry_->timer = service->after(kRetryNs, watch);
+    retry_->timer = service->after(kRetryNs, [retry = retry_.get(), watch] {
+      retry->timer = 0;
+      watch();
+    });
   } catch (const std::exception&) {
     return watch();
   }

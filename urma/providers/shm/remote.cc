@@ -334,14 +334,16 @@ void RemoteSegment::finish_mapping(uint64_t asked, const Reply& reply, Attached&
   std::unique_ptr<Grant> fresh;
   // A view without anything mapped does not replace another one.
   if (view != nullptr && (granted->view == nullptr || view->begin() != view->end())) {
-    fresh = again(*granted);
-    fresh->begin = view->begin();
-    fresh->mapped_bytes = view->end() - view->begin();
-    fresh->mapped = reinterpret_cast<char*>(view->begin() + view->distance());
-    fresh->direct_access =
-        view->writable() ? granted->segment.access : granted->segment.access & URMA_ACCESS_READ;
-    fresh->view = std::move(view);
-    fresh->shown = same_address_;
+    guarded(URMA_LOG_SITE, [&] {
+      fresh = again(*granted);
+      fresh->begin = view->begin();
+      fresh->mapped_bytes = view->end() - view->begin();
+      fresh->mapped = reinterpret_cast<char*>(view->begin() + view->distance());
+      fresh->direct_access =
+          view->writable() ? granted->segment.access : granted->segment.access & URMA_ACCESS_READ;
+      fresh->view = std::move(view);
+      fresh->shown = same_address_;
+    });
   }
   end_mapping(std::move(fresh));
 }
@@ -374,9 +376,11 @@ void RemoteSegment::attached(uint64_t asked, std::optional<OpaqueView> view,
   std::unique_ptr<Grant> fresh;
   // Nothing if it cannot be attached for the reason already known.
   if (is_newest(asked) && (view.has_value() || granted.attach_status != status)) {
-    fresh = again(granted);
-    fresh->attached = std::move(view);
-    fresh->attach_status = status;
+    guarded(URMA_LOG_SITE, [&] {
+      fresh = again(granted);
+      fresh->attached = std::move(view);
+      fresh->attach_status = status;
+    });
   }
   end_mapping(std::move(fresh));
 }

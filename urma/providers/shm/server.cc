@@ -287,7 +287,11 @@ void Client::end_grant(SegmentRef ref) {
 
 void Client::catch_up() {
   if (std::exchange(owes_news_, false)) reply(with_answer(Answer::kNoSuchObject), /*number=*/0);
-  while (!shared_.empty() && !connection_.backlog()) {
+  for (int turn = 0; alive_ && !shared_.empty() && !connection_.backlog(); ++turn) {
+    // The rest after others had their turn.
+    if (turn == kRequestsPerTurn) {
+      return transport_->service().rewatch(fd(), EPOLLIN | EPOLLOUT);
+    }
     const auto [grant, number] = shared_.front();
     shared_.pop_front();
     --mapping_;
@@ -305,15 +309,21 @@ void Client::map_segment(const Request& request) {
   } else if (mapping_ == kMaxMappingsAtOnce) {
     reply(with_answer(Answer::kNoResources), request.number);
   } else {
-    ++mapping_;
     server_->share(shared_from_this(), *granted, request.number);
+    ++mapping_;
   }
 }
 
 void Client::shared(const SegmentGrant& grant, uint32_t number) {
+  if (!alive_) return;
   if (connection_.backlog()) return static_cast<void>(shared_.emplace_back(grant, number));
   --mapping_;
   hand_out(grant, number);
+}
+
+void Client::not_shared(uint32_t number) {
+  --mapping_;
+  reply(with_answer(Answer::kNoResources), number);
 }
 
 // The descriptors stay open while the segment stands, and it does while they are sent.
@@ -408,21 +418,22 @@ void Client::close_ring(const Request& request) {
   if (lends) reply(with_answer(Answer::kAccepted), request.number);
 }
 
+// A peer whose answer cannot even wait learns that from the end of the connection.
 bool Client::reply(Reply answer, uint32_t number, std::span<const int> fds) {
   answer.number = number;
-  switch (connection_.send(&answer, sizeof(answer), fds)) {
-    case MessageSocket::Sent::kAll:
-      break;
-    case MessageSocket::Sent::kQueued:
-      connection_.await_flush(&transport_->service(), 0);
-      break;
-    case MessageSocket::Sent::kClosed:
-      alive_ = false;
-      // The service thread notices, whatever this answers.
-      ::shutdown(fd(), SHUT_RDWR);
-      break;
-  }
+  auto sent = MessageSocket::Sent::kClosed;
+  guarded(URMA_LOG_SITE, [&] {
+    sent = connection_.send(&answer, sizeof(answer), fds);
+    if (sent == MessageSocket::Sent::kQueued) connection_.await_flush(&transport_->service(), 0);
+  });
+  if (sent == MessageSocket::Sent::kClosed) break_off();
   return alive_;
+}
+
+void Client::break_off() {
+  alive_ = false;
+  // The service thread notices, whatever it does now.
+  ::shutdown(fd(), SHUT_RDWR);
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -536,41 +547,85 @@ void Server::end_grant(SegmentRef ref) {
   for (auto& [fd, client] : clients_) client->end_grant(ref);
 }
 
-// However many peers ask for a segment, it is shared once.
+// However many peers ask for a segment, it is shared once. Begins later, when the asker counts it.
 void Server::share(const std::shared_ptr<Client>& asker, const SegmentGrant& grant,
                    uint32_t number) {
+  if (!sharing_later_) share_later();
   auto known = std::find_if(sharing_.begin(), sharing_.end(),
                             [&](const Sharing& each) { return each.pages == grant.pages; });
   if (known == sharing_.end()) known = sharing_.insert(known, {grant.pages, {}});
   known->askers.push_back({asker, grant, number});
-  if (!sharing_later_) share_some();
+}
+
+void Server::share_later() {
+  transport_->service().post([this, ended = transport_->ended()] {
+    if (!*ended) share_some();
+  });
+  sharing_later_ = true;
 }
 
 // One turn; the rest waits after everything else on this thread. A segment that goes meanwhile has
 // nothing left to share.
 void Server::share_some() {
   sharing_later_ = false;
-  bool done = true;
-  // Without memory for it, what is shared by now is handed out.
-  guarded(URMA_LOG_SITE,
-          [&] { done = transport_->pages()->share(sharing_.front().pages, kSharePerTurn); });
-  std::vector<Asker> answered;
-  if (done) {
-    answered = std::move(sharing_.front().askers);
+  if (sharing_.empty()) return;
+  Sharing& front = sharing_.front();
+  // Nothing is shared for peers that have gone.
+  std::erase_if(front.askers, [](const Asker& each) { return each.client.expired(); });
+  bool failed = false;
+  if (front.askers.empty() || share_turn(front, &failed)) answer_askers(&front, failed);
+  if (front.askers.empty()) {
     sharing_.pop_front();
   } else {
     std::rotate(sharing_.begin(), sharing_.begin() + 1, sharing_.end());
   }
-  for (const Asker& asker : answered) {
-    const auto client = asker.client.lock();
-    if (client != nullptr)
-      guarded(URMA_LOG_SITE, [&] { client->shared(asker.grant, asker.number); });
-  }
   if (sharing_.empty()) return;
-  transport_->service().post([this, ended = transport_->ended()] {
-    if (!*ended) share_some();
+  const urma_status_t status = guarded(URMA_LOG_SITE, [this] {
+    share_later();
+    return URMA_SUCCESS;
   });
-  sharing_later_ = true;
+  // Nobody would go on.
+  if (status != URMA_SUCCESS) break_off_askers();
+}
+
+// True if all of the segment is shared, as far as possible, or if that has failed: what was shared
+// by then is not sealed, and no peer may have it.
+bool Server::share_turn(const Sharing& sharing, bool* failed) {
+  bool done = true;
+  *failed = true;
+  guarded(URMA_LOG_SITE, [&] {
+    done = transport_->pages()->share(sharing.pages, kSharePerTurn);
+    *failed = false;
+  });
+  return done;
+}
+
+// As many as get their turn.
+void Server::answer_askers(Sharing* sharing, bool failed) {
+  for (int turn = 0; turn < kRequestsPerTurn && !sharing->askers.empty(); ++turn) {
+    const Asker asker = std::move(sharing->askers.back());
+    sharing->askers.pop_back();
+    const auto client = asker.client.lock();
+    if (client == nullptr) continue;
+    if (failed) {
+      client->not_shared(asker.number);
+      continue;
+    }
+    const urma_status_t told = guarded(URMA_LOG_SITE, [&] {
+      client->shared(asker.grant, asker.number);
+      return URMA_SUCCESS;
+    });
+    if (told != URMA_SUCCESS) client->break_off();
+  }
+}
+
+void Server::break_off_askers() {
+  for (const Sharing& sharing : sharing_) {
+    for (const Asker& asker : sharing.askers) {
+      if (const auto client = asker.client.lock()) client->break_off();
+    }
+  }
+  sharing_.clear();
 }
 
 void Server::accept_some() {
@@ -584,6 +639,17 @@ void Server::accept_some() {
       if (errno != EAGAIN) pause();
       return;
     }
+  }
+}
+
+// The task becomes a Service::Task inside, since that may fail too.
+template <typename Task>
+void Server::set_timer(Client* client, uint64_t delay_ns, const Task& task) {
+  try {
+    client->timer = transport_->service().after(delay_ns, task);
+  } catch (...) {
+    drop(client->fd());
+    throw;
   }
 }
 
@@ -628,15 +694,6 @@ void Server::await_hello(Client* client, int looks) {
     if (!client->on_ready(EPOLLIN) || !client->greeted()) drop(client->fd());
   };
   set_timer(client, kHelloLookNs, look);
-}
-
-void Server::set_timer(Client* client, uint64_t delay_ns, Service::Task task) {
-  try {
-    client->timer = transport_->service().after(delay_ns, std::move(task));
-  } catch (...) {
-    drop(client->fd());
-    throw;
-  }
 }
 
 // Without a free descriptor the peer could not even be refused, and would wait for its timeout.

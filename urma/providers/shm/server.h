@@ -39,8 +39,11 @@ class Client : public std::enable_shared_from_this<Client> {
   void forget(EventChannel* channel) { wakeups_.forget(channel); }
   // A registration has ended. A peer that was granted it is told, and drops what it keeps of it.
   void end_grant(SegmentRef ref);
-  // A segment that it has asked for is shared, as far as possible.
+  // A segment that it has asked for is shared, as far as possible; or sharing it has failed.
   void shared(const SegmentGrant& grant, uint32_t number);
+  void not_shared(uint32_t number);
+  // Ends the connection soon.
+  void break_off();
   // False if the connection is to be ended.
   bool on_ready(uint32_t events);
 
@@ -93,7 +96,8 @@ class Server {
   // The channel is about to end.
   void forget(EventChannel* channel);
   void end_grant(SegmentRef ref);
-  // Makes the segment's pages shareable, and then calls asker->shared().
+  // Makes the segment's pages shareable, and then calls asker->shared() or not_shared(). If it
+  // throws, it will call neither.
   void share(const std::shared_ptr<Client>& asker, const SegmentGrant& grant, uint32_t number);
 
  private:
@@ -107,7 +111,11 @@ class Server {
     std::vector<Asker> askers;
   };
 
+  void share_later();
   void share_some();
+  bool share_turn(const Sharing& sharing, bool* failed);
+  void answer_askers(Sharing* sharing, bool failed);
+  void break_off_askers();
   void accept_some();
   void admit(OwnFd socket);
   // Serves the client from now on.
@@ -115,7 +123,8 @@ class Server {
   // Drops the client if it has not greeted after that number of looks.
   void await_hello(Client* client, int looks);
   // Drops the client if it cannot have a timer.
-  void set_timer(Client* client, uint64_t delay_ns, Service::Task task);
+  template <typename Task>
+  void set_timer(Client* client, uint64_t delay_ns, const Task& task);
   void refuse_one();
   void pause();
   void drop(int fd);
