@@ -41,6 +41,8 @@ class BlockSignals {
 
 // A post of a small task, which those who cannot fail make too, allocates nothing up to here.
 constexpr size_t kSpareTasks = 32;
+// Room for more than this is given back once they have run.
+constexpr size_t kMostSpareTasks = 1024;
 
 // Logs an exception that no caller waits for; the thread goes on.
 template <typename Body>
@@ -80,6 +82,7 @@ void ServiceThread::start() {
       const MutexLock lock(mutex_);
       posted_.reserve(kSpareTasks);
     }
+    running_.reserve(kSpareTasks);
     launch();
   } catch (...) {
     close_descriptors();
@@ -224,14 +227,20 @@ void ServiceThread::loop() {
 
 // False once the thread should end and nothing posted is left.
 bool ServiceThread::run_posted() {
-  std::vector<Task> tasks;
-  run_guarded([&] { tasks.reserve(kSpareTasks); });
   {
     const MutexLock lock(mutex_);
     if (posted_.empty()) return !stopping_;
-    tasks.swap(posted_);
+    running_.swap(posted_);
   }
-  for (const auto& task : tasks) run_guarded(task);
+  for (const auto& task : running_) run_guarded(task);
+  running_.clear();
+  if (running_.capacity() > kMostSpareTasks) {
+    run_guarded([this] {
+      std::vector<Task> less;
+      less.reserve(kSpareTasks);
+      running_.swap(less);
+    });
+  }
   return true;
 }
 

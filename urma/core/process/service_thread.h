@@ -65,6 +65,7 @@ class ServiceThread final : public Service {
   bool stopping_ URMA_GUARDED_BY(mutex_) = false;
 
   // All below belongs to the service thread.
+  std::vector<Task> running_;  // of posted_; keeps its room, as that does
   std::unique_ptr<Reactor> reactor_;
   Fd wake_;
   uint64_t last_watch_ = 0;
