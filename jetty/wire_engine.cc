@@ -6,6 +6,7 @@
 
 #include "jetty/iovecs.h"
 #include "jetty/memory_access.h"
+#include "urma/base/guard.h"
 #include "urma/base/log.h"
 
 namespace urma {
@@ -119,22 +120,33 @@ void WireSegment::finish(const Wanted& wanted, Answer answer, WireGrant given) {
   bool renewed;
   {
     const MutexLock lock(mutex_);
-    const WireGrant* before = grant();
-    // An answer that says nothing new needs no new place.
-    const bool known = before != nullptr && before->owner == given.owner &&
-                       before->segment.says_the_same(given.segment);
-    if (answer == Answer::kAccepted && !known) {
-      given.wanted = wanted;
-      publish(std::make_unique<const WireGrant>(std::move(given)));
-    } else if (answer != Answer::kAccepted) {
-      log_refusal(wanted, answer);
-    }
+    // However that goes, who waits for the answer gets one.
+    const urma_status_t taken = guarded(URMA_LOG_SITE, [&] {
+      mutex_.assume_held();
+      take(wanted, answer, std::move(given));
+      return URMA_SUCCESS;
+    });
+    const bool untaken = answer == Answer::kAccepted && taken != URMA_SUCCESS;
+    if (untaken) answer = Answer::kNoResourcesHere;
     attempt_ended(answer, status_of(answer));
     renewed = grants().size() > 1;
   }
-  if (renewed) drop_older_soon();
-  engine_->serve_senders();
+  guarded(URMA_LOG_SITE, [&] {
+    if (renewed) drop_older_soon();
+    engine_->serve_senders();
+  });
   drop_ref();
+}
+
+void WireSegment::take(const Wanted& wanted, Answer answer, WireGrant given) {
+  if (answer != Answer::kAccepted) return log_refusal(wanted, answer);
+  const WireGrant* before = grant();
+  // An answer that says nothing new needs no new place.
+  const bool known = before != nullptr && before->owner == given.owner &&
+                     before->segment.says_the_same(given.segment);
+  if (known) return;
+  given.wanted = wanted;
+  publish(std::make_unique<const WireGrant>(std::move(given)));
 }
 
 WireHalf::WireHalf(WireEngine* wire_engine, bool has_alternative)

@@ -98,7 +98,9 @@ class WireSegment final : public GrantedSegment<WireGrant, GrantPlace::kApart> {
 
  private:
   void ask_owner(const Wanted& wanted) override;
+  // Needs no memory, except for a grant: without it, who asked gets an error.
   void finish(const Wanted& wanted, Answer answer, WireGrant given);
+  void take(const Wanted& wanted, Answer answer, WireGrant given) URMA_REQUIRES(mutex_);
 
   WireEngine* const engine_;
 };
