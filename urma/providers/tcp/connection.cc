@@ -100,20 +100,26 @@ void Connection::end(const std::string& why) {
   if (!gone()) give_up(why);
 }
 
+// The lines of these need memory, the ends do not fail for want of it.
 void Connection::give_up(const std::string& why) {
   lose();
-  if (!why.empty()) URMA_LOG_LIMITED(WARNING, "the connection to {} has ended: {}", who(), why);
+  if (why.empty()) return;
+  guarded(URMA_LOG_SITE,
+          [&] { URMA_LOG_LIMITED(WARNING, "the connection to {} has ended: {}", who(), why); });
 }
 
 void Connection::break_off(const char* what) {
   lose();
-  URMA_LOG_LIMITED(WARNING, "{} violates the protocol, connection closed: {}", who(), what);
+  guarded(URMA_LOG_SITE, [&] {
+    URMA_LOG_LIMITED(WARNING, "{} violates the protocol, connection closed: {}", who(), what);
+  });
 }
 
 // As peers do that end.
 void Connection::lose_stream(const std::string& why) {
   lose();
-  URMA_LOG_LIMITED(INFO, "the stream of {} has ended: {}", who(), why);
+  guarded(URMA_LOG_SITE,
+          [&] { URMA_LOG_LIMITED(INFO, "the stream of {} has ended: {}", who(), why); });
 }
 
 // If memory is short, as much as possible is told.
@@ -493,14 +499,19 @@ void Connection::incoming_closed(IncomingEnd* end) {
   const MutexLock lock(mutex_);
   // If it is not open yet, opening it comes first, and tells the rest.
   if (gone() || opening_.contains(end->way())) return;
-  put_owed();
-  // If its sender has closed it meanwhile, it is in no list any more.
-  ReceivedBody received;
-  while (end->take_owed(&received)) put(received);
-  if (const auto status = end->take_end()) put(WayClosedBody{end->way(), *status});
-  const auto found = incoming_.find(end->way());
-  if (found != incoming_.end() && found->second.get() == end && end->over()) incoming_.erase(found);
-  flush();
+  // The end of a queue must not fail.
+  ending_where_it_fails([&] {
+    mutex_.assume_held();
+    put_owed();
+    // If its sender has closed it meanwhile, it is in no list any more.
+    ReceivedBody received;
+    while (end->take_owed(&received)) put(received);
+    if (const auto status = end->take_end()) put(WayClosedBody{end->way(), *status});
+    const auto found = incoming_.find(end->way());
+    const bool known = found != incoming_.end() && found->second.get() == end;
+    if (known && end->over()) incoming_.erase(found);
+    flush();
+  });
 }
 
 // -------------------------------------------------------------------------------------------------
