@@ -161,8 +161,9 @@ void Transport::progress_receives() {
 }
 
 void Transport::serve_receives() {
-  if (stopped() || std::exchange(serving_, true)) return;
+  if (stopped() || serving_) return;
   service_->post([this] { serve_round(); });
+  serving_ = true;
 }
 
 void Transport::serve_hint() {
@@ -199,8 +200,9 @@ void Transport::serve_round() {
 }
 
 void Transport::serve_senders() {
-  if (stopped() || std::exchange(serving_senders_, true)) return;
+  if (stopped() || serving_senders_) return;
   service_->post([this] { serve_senders_round(); });
+  serving_senders_ = true;
 }
 
 void Transport::serve_senders_round() {

@@ -585,7 +585,7 @@ void Server::share_some() {
     return URMA_SUCCESS;
   });
   // Nobody would go on.
-  if (status != URMA_SUCCESS) break_off_askers();
+  if (status != URMA_SUCCESS) refuse_askers();
 }
 
 // True if all of the segment is shared, as far as possible, or if that has failed: what was shared
@@ -600,29 +600,31 @@ bool Server::share_turn(const Sharing& sharing, bool* failed) {
   return done;
 }
 
-// As many as get their turn.
+// As many as get their turn, in the order in which they have asked: those that ask again and again
+// keep none from its answer.
 void Server::answer_askers(Sharing* sharing, bool failed) {
-  for (int turn = 0; turn < kRequestsPerTurn && !sharing->askers.empty(); ++turn) {
-    const Asker asker = std::move(sharing->askers.back());
-    sharing->askers.pop_back();
-    const auto client = asker.client.lock();
+  auto& askers = sharing->askers;
+  const auto end = askers.begin() + std::min<ptrdiff_t>(std::ssize(askers), kRequestsPerTurn);
+  for (auto asker = askers.begin(); asker != end; ++asker) {
+    const auto client = asker->client.lock();
     if (client == nullptr) continue;
     if (failed) {
-      client->not_shared(asker.number);
+      client->not_shared(asker->number);
       continue;
     }
     const urma_status_t told = guarded(URMA_LOG_SITE, [&] {
-      client->shared(asker.grant, asker.number);
+      client->shared(asker->grant, asker->number);
       return URMA_SUCCESS;
     });
     if (told != URMA_SUCCESS) client->break_off();
   }
+  askers.erase(askers.begin(), end);
 }
 
-void Server::break_off_askers() {
+void Server::refuse_askers() {
   for (const Sharing& sharing : sharing_) {
     for (const Asker& asker : sharing.askers) {
-      if (const auto client = asker.client.lock()) client->break_off();
+      if (const auto client = asker.client.lock()) client->not_shared(asker.number);
     }
   }
   sharing_.clear();

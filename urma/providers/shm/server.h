@@ -115,7 +115,7 @@ class Server {
   void share_some();
   bool share_turn(const Sharing& sharing, bool* failed);
   void answer_askers(Sharing* sharing, bool failed);
-  void break_off_askers();
+  void refuse_askers();
   void accept_some();
   void admit(OwnFd socket);
   // Serves the client from now on.
