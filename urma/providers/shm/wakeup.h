@@ -57,7 +57,7 @@ class RemoteBell {
 
   // After something was published: wakes the peer if it waits for that. False if it should have
   // been woken, and could not be.
-  bool ring(bool solicited) const {
+  [[gnu::always_inline]] bool ring(bool solicited) const {
     // SYNC(bell): the published data was stored before this look at the bell; pairs with the
     // barrier in the peer's CompletionQueue::arm.
     light_barrier(fence_);
