@@ -547,7 +547,8 @@ void Server::end_grant(SegmentRef ref) {
   for (auto& [fd, client] : clients_) client->end_grant(ref);
 }
 
-// However many peers ask for a segment, it is shared once. Begins later, when the asker counts it.
+// However many peers ask for a segment, it is shared once. That begins later, once the asker has
+// counted its request.
 void Server::share(const std::shared_ptr<Client>& asker, const SegmentGrant& grant,
                    uint32_t number) {
   if (!sharing_later_) share_later();
@@ -588,8 +589,8 @@ void Server::share_some() {
   if (status != URMA_SUCCESS) refuse_askers();
 }
 
-// True if all of the segment is shared, as far as possible, or if that has failed: what was shared
-// by then is not sealed, and no peer may have it.
+// True if all of the segment is shared, as far as possible, or if sharing has failed: what was
+// shared until then is not sealed, and no peer may have it.
 bool Server::share_turn(const Sharing& sharing, bool* failed) {
   bool done = true;
   *failed = true;

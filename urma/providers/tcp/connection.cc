@@ -100,7 +100,7 @@ void Connection::end(const std::string& why) {
   if (!gone()) give_up(why);
 }
 
-// The lines of these need memory, the ends do not fail for want of it.
+// These end the connection also where no memory is left for their log line.
 void Connection::give_up(const std::string& why) {
   lose();
   if (why.empty()) return;
