@@ -92,6 +92,14 @@ Request asks_to_map(const urma_seg_t& seg) {
   return map;
 }
 
+// By requests of the numbers 1 to `count`; the answers remain to be received.
+void ask_to_map(RawPeer* peer, const urma_seg_t& seg, uint32_t count) {
+  Request map = asks_to_map(seg);
+  for (map.number = 1; map.number <= count; ++map.number) {
+    EXPECT_TRUE(eventually([&] { return peer->send(&map, sizeof(map)); }));
+  }
+}
+
 class MappedTest : public urma_test::ProcessTest {
  protected:
   MappedTest() { pages_of_nodes = &pages; }
@@ -199,10 +207,7 @@ TEST_F(MappedTest, PeersThatReadNoAnswersTakeNoDescriptors) {
   const urma_seg_t seg = owner.add(pages.data(), kAreaBytes)->seg;
   RawPeer peer(owner);
   ASSERT_EQ(peer.greet(), Answer::kAccepted);
-  Request map = asks_to_map(seg);
-  for (map.number = 1; map.number <= kRequests; ++map.number) {
-    EXPECT_TRUE(eventually([&] { return peer.send(&map, sizeof(map)); }));
-  }
+  ask_to_map(&peer, seg, kRequests);
   ASSERT_TRUE(eventually([&] {
     owner.settle();
     return INT_MAX - pages.turns >= static_cast<int>(kRequests);
@@ -233,10 +238,7 @@ TEST_F(MappedTest, PeersThatAskAgainAndAgainDelayNoOthers) {
   const urma_seg_t seg = owner.add(pages.data(), kAreaBytes)->seg;
   RawPeer peer(owner);
   ASSERT_EQ(peer.greet(), Answer::kAccepted);
-  Request map = asks_to_map(seg);
-  for (map.number = 1; map.number <= kRequests; ++map.number) {
-    EXPECT_TRUE(eventually([&] { return peer.send(&map, sizeof(map)); }));
-  }
+  ask_to_map(&peer, seg, kRequests);
   // The last one is the first to be answered.
   EXPECT_EQ(peer.ask(RawPeer::request(RequestType::kAtomic)), Answer::kMalformed);
   int before = 0, after = 0;
@@ -283,9 +285,7 @@ TEST_F(MappedTest, NothingIsSharedForPeersThatHaveGone) {
   {
     RawPeer peer(owner);
     ASSERT_EQ(peer.greet(), Answer::kAccepted);
-    Request map = asks_to_map(seg);
-    map.number = 1;
-    ASSERT_TRUE(peer.send(&map, sizeof(map)));
+    ask_to_map(&peer, seg, 1);
     EXPECT_TRUE(eventually(shares));
   }
   EXPECT_TRUE(eventually([&] { return !shares(); }));
