@@ -66,9 +66,7 @@ RequestPath::Step RequestPath::execute_guarded(SendEntry* entry, uint64_t* budge
     if (step != Step::kWait && *status == URMA_CR_SUCCESS) executed(*entry);
     return step;
   } catch (const std::exception& error) {
-    guarded(URMA_LOG_SITE, [&] {
-      URMA_LOG_LIMITED(ERR, "a request of queue {:#x} fails: {}", sender_->id().id, error.what());
-    });
+    URMA_LOG_LIMITED(ERR, "a request of queue {:#x} fails: {}", sender_->id().id, error.what());
     *status = URMA_CR_LOC_OPERATION_ERR;
     return Step::kDone;
   }

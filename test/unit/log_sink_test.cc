@@ -12,12 +12,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "third_party/fmt/format.h"
 #include "urma/base/fd.h"
+#include "urma/base/log.h"
 #include "urma/core/process/settings.h"
 #include "urma_api.h"
 #include "urma_ext.h"
@@ -131,6 +133,52 @@ TEST_F(LogSinkTest, LocatedCallbackGetsTheBareTextAndTheLatestIsUsed) {
   EXPECT_EQ(got[0].second, "file.cc/function/42/a text\n");
   EXPECT_EQ(urma_register_log_func(nullptr), URMA_EINVAL);
   EXPECT_EQ(urma_register_loc_log_func(nullptr), URMA_EINVAL);
+}
+
+std::string no_memory() { throw std::bad_alloc(); }
+
+// The ends of connections and queues log, and must not fail.
+TEST_F(LogSinkTest, LineWithoutMemoryForAnArgumentSaysSo) {
+  ASSERT_EQ(urma_register_loc_log_func(collect_located), URMA_SUCCESS);
+  take_lines();
+  EXPECT_NO_THROW(URMA_LOG(ERR, "a text of {}", no_memory()));
+  EXPECT_NO_THROW(URMA_LOG_LIMITED(ERR, "a text of {}", no_memory()));
+  const auto got = take_lines();
+  ASSERT_EQ(got.size(), 2u);
+  for (const auto& line : got) EXPECT_TRUE(line.second.ends_with("/out of memory\n"));
+}
+
+TEST_F(LogSinkTest, LongLineIsCutOff) {
+  ASSERT_EQ(urma_register_loc_log_func(collect_located), URMA_SUCCESS);
+  take_lines();
+  URMA_LOG(ERR, "{} and {}", std::string(kMaxLogLine - 10, 'x'), std::string(100, 'y'));
+  const auto got = take_lines();
+  ASSERT_EQ(got.size(), 1u);
+  const std::string& line = got[0].second;
+  EXPECT_NE(line.find(std::string(kMaxLogLine - 10, 'x') + " and yy"), std::string::npos);
+  EXPECT_EQ(line.find(std::string(10, 'y')), std::string::npos);
+  EXPECT_TRUE(line.ends_with("y\n"));
+}
+
+TEST_F(LogSinkTest, LimitedLinesSayHowManyWereLeftOut) {
+  ASSERT_EQ(urma_register_loc_log_func(collect_located), URMA_SUCCESS);
+  take_lines();
+  uint64_t calls = 0;
+  uint64_t seen = 0;
+  std::string last;
+  // For a second, until lines are let through again.
+  while (last.find("like this left out") == std::string::npos) {
+    URMA_LOG_LIMITED(ERR, "call {}", calls);
+    ++calls;
+    for (const auto& line : take_lines()) {
+      ++seen;
+      last = line.second;
+    }
+  }
+  EXPECT_NE(last.find(urma::format("call {} ({} like this left out)", calls - 1, calls - seen)),
+            std::string::npos)
+      << last;
+  EXPECT_LT(seen, 100u);
 }
 
 TEST_F(LogSinkTest, UnregisterTellsTheOldCallback) {

@@ -7,11 +7,15 @@
 
 #include <fmt/core.h>
 
+#include <span>
 #include <string>
 
 namespace urma {
 
 std::string format_args(fmt::string_view format, fmt::format_args args);
+// Into memory of the caller, without an ending zero. Returns the bytes written: what does not fit
+// is cut off.
+size_t format_into(std::span<char> text, fmt::string_view format, fmt::format_args args);
 
 template <typename... Args>
 std::string format(fmt::format_string<Args...> format, Args&&... args) {

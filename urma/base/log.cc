@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "urma/base/log.h"
 
+#include <span>
+
 #include "urma/base/clock.h"
 #include "urma/base/host.h"
 
@@ -16,8 +18,19 @@ bool log_enabled(urma_vlog_level_t level) {
   return host() != nullptr && host()->logger->enabled(level);
 }
 
-void log_line(urma_vlog_level_t level, const LogSite& site, std::string_view message) {
+void log_line(urma_vlog_level_t level, const LogSite& site, std::string_view message) noexcept {
   if (host() != nullptr) host()->logger->write(level, site, message);
+}
+
+void log_format(urma_vlog_level_t level, const LogSite& site, uint64_t dropped,
+                fmt::string_view format, fmt::format_args args) noexcept {
+  char line[kMaxLogLine];
+  size_t length = format_into(line, format, args);
+  if (dropped != 0) {
+    length += format_into(std::span(line).subspan(length), " ({} like this left out)",
+                          fmt::make_format_args(dropped));
+  }
+  log_line(level, site, {line, length});
 }
 
 bool LogThrottle::admit(uint64_t* dropped) {

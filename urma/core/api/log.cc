@@ -22,7 +22,7 @@ const char* text_or_none(const char* text) { return text == nullptr ? "" : text;
 void log(const char* file, const char* function, int line, urma_vlog_level_t level,
          const char* format, va_list arguments) {
   if (format == nullptr || urma_log_drop(level)) return;
-  char text[urma::core::kMaxLogLine];
+  char text[urma::kMaxLogLine];
   std::vsnprintf(text, sizeof text, format, arguments);
   log_sink().write(level, {text_or_none(file), text_or_none(function), line}, text);
 }

@@ -14,9 +14,6 @@
 
 namespace urma::core {
 
-// Bytes of a whole line, with the ending zero.
-inline constexpr size_t kMaxLogLine = 512;
-
 class LogSink final : public Logger {
  public:
   bool enabled(urma_vlog_level_t level) const override;

@@ -229,10 +229,8 @@ void QueuePath::ask_to_close(const std::shared_ptr<RingOpening>& opening, bool l
 
 void QueuePath::drop_ring() {
   if (opening_ == nullptr) return;
-  guarded(URMA_LOG_SITE, [this] {
-    URMA_LOG(DEBUG, "the ring of queue {:#x} to {} {:#x} closes", sender_->id().id,
-             target_name(target()->type), target()->id.id);
-  });
+  URMA_LOG(DEBUG, "the ring of queue {:#x} to {} {:#x} closes", sender_->id().id,
+           target_name(target()->type), target()->id.id);
   ask_to_close(opening_, /*lends=*/false);
   if (larger_ != nullptr) ask_to_close(std::exchange(larger_, nullptr), /*lends=*/false);
   opening_.reset();

@@ -8,7 +8,6 @@
 
 #include "segment/segment.h"
 #include "urma/base/clock.h"
-#include "urma/base/guard.h"
 #include "urma/base/log.h"
 
 namespace urma::shm {
@@ -90,12 +89,10 @@ void PeerWrites::await_peer(Peer& peer, uint64_t deadline_ns) {
   }
   peer.given_up = peer.seen;
   ++peer.late;
-  guarded(URMA_LOG_SITE, [] {
-    URMA_LOG_LIMITED(WARNING,
-                     "a peer has not ended its write to unregistered memory for {} ms; it may "
-                     "still be written to",
-                     kPatienceNs / 1'000'000);
-  });
+  URMA_LOG_LIMITED(WARNING,
+                   "a peer has not ended its write to unregistered memory for {} ms; it may "
+                   "still be written to",
+                   kPatienceNs / 1'000'000);
 }
 
 }  // namespace urma::shm

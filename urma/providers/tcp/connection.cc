@@ -100,26 +100,21 @@ void Connection::end(const std::string& why) {
   if (!gone()) give_up(why);
 }
 
-// These end the connection also where no memory is left for their log line.
 void Connection::give_up(const std::string& why) {
   lose();
   if (why.empty()) return;
-  guarded(URMA_LOG_SITE,
-          [&] { URMA_LOG_LIMITED(WARNING, "the connection to {} has ended: {}", who(), why); });
+  URMA_LOG_LIMITED(WARNING, "the connection to {} has ended: {}", who(), why);
 }
 
 void Connection::break_off(const char* what) {
   lose();
-  guarded(URMA_LOG_SITE, [&] {
-    URMA_LOG_LIMITED(WARNING, "{} violates the protocol, connection closed: {}", who(), what);
-  });
+  URMA_LOG_LIMITED(WARNING, "{} violates the protocol, connection closed: {}", who(), what);
 }
 
 // As peers do that end.
 void Connection::lose_stream(const std::string& why) {
   lose();
-  guarded(URMA_LOG_SITE,
-          [&] { URMA_LOG_LIMITED(INFO, "the stream of {} has ended: {}", who(), why); });
+  URMA_LOG_LIMITED(INFO, "the stream of {} has ended: {}", who(), why);
 }
 
 // If memory is short, as much as possible is told.
