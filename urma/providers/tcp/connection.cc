@@ -95,12 +95,12 @@ bool Connection::wants_room() {
 // The end
 // -------------------------------------------------------------------------------------------------
 
-void Connection::end(const std::string& why) {
+void Connection::end(std::string_view why) {
   const MutexLock lock(mutex_);
   if (!gone()) give_up(why);
 }
 
-void Connection::give_up(const std::string& why) {
+void Connection::give_up(std::string_view why) {
   lose();
   if (why.empty()) return;
   URMA_LOG_LIMITED(WARNING, "the connection to {} has ended: {}", who(), why);
@@ -117,12 +117,8 @@ void Connection::lose_stream(const std::string& why) {
   URMA_LOG_LIMITED(INFO, "the stream of {} has ended: {}", who(), why);
 }
 
-// If memory is short, as much as possible is told.
+// Allocates nothing, except to report accesses: tell_ended() tells what that could not.
 void Connection::lose() {
-  const auto each = [](auto* all, const auto& tell) {
-    for (auto& one : *all) guarded(URMA_LOG_SITE, [&] { tell(one); });
-    all->clear();
-  };
   const auto give_back = [](auto* map) { std::remove_pointer_t<decltype(map)>().swap(*map); };
   // Release pairs with the acquire in gone().
   lost_.store(true, std::memory_order_release);
@@ -137,24 +133,43 @@ void Connection::lose() {
   answers_held_ = {};
   ended_held_ = {};
   in_begin_ = in_end_ = 0;
-  each(&accesses_, [](const Access& access) {
-    access.end->done({access.cookie, URMA_CR_ACK_TIMEOUT_ERR, {}}, access.elsewhere);
-  });
-  each(&sending_, [](const auto& way) { way.second->lost(); });
-  each(&incoming_, [](const auto& way) { way.second->abandon(); });
-  each(&tickets_, [this](auto& ticket) {
-    engine().service().post(
-        [answered = std::move(ticket.second)] { answered(Answer::kUnreachable, {}); });
-  });
-  give_back(&sending_);
+  for (const auto& [number, way] : incoming_) way->abandon();
   give_back(&incoming_);
-  give_back(&tickets_);
   give_back(&opening_);
   {
     const MutexLock lock(ended_mutex_);
     give_back(&ended_);
   }
-  guarded(URMA_LOG_SITE, [this] { wire_->lost(shared_from_this()); });
+  guarded(URMA_LOG_SITE, [this] {
+    mutex_.assume_held();
+    tell_requests();
+  });
+  wire_->lost(shared_from_this());
+}
+
+// Each is forgotten once it is told.
+void Connection::tell_requests() {
+  while (!accesses_.empty()) {
+    const Access& access = accesses_.front();
+    access.end->done({access.cookie, URMA_CR_ACK_TIMEOUT_ERR, {}}, access.elsewhere);
+    accesses_.pop_front();
+  }
+  while (!sending_.empty()) {
+    sending_.begin()->second->lost();
+    sending_.erase(sending_.begin());
+  }
+}
+
+void Connection::tell_ended() {
+  std::unordered_map<uint32_t, OnAnswer> unanswered;
+  {
+    const MutexLock lock(mutex_);
+    tell_requests();
+    unanswered.swap(tickets_);
+  }
+  for (const auto& [ticket, answered] : unanswered) {
+    guarded(URMA_LOG_SITE, [&] { answered(Answer::kUnreachable, {}); });
+  }
 }
 
 bool Connection::awaits() {
@@ -313,21 +328,26 @@ void Connection::report() {
   });
 }
 
+// A debt that cannot be recorded is never paid: the connection ends then.
 void Connection::owe(uint32_t way, bool urgent) {
-  bool first = false;
-  {
-    const MutexLock lock(owing_mutex_);
-    first = owing_.empty();
-    owing_.push_back(way);
-    owes_.store(true);
-  }
-  // SYNC(tcp-spinning): the debt is recorded before these looks; whatever ends either state
-  // changes it first, then pushes.
-  if (urgent || wire_->polls_each()) return;
-  if (!wire_->spinning()) {
-    wire_->engine().service().post([self = shared_from_this()] { self->push(/*answers=*/false); });
-  } else if (first) {
-    wire_->add_debtor(shared_from_this());
+  try {
+    bool first = false;
+    {
+      const MutexLock lock(owing_mutex_);
+      first = owing_.empty();
+      owing_.push_back(way);
+      owes_.store(true);
+    }
+    // SYNC(tcp-spinning): the debt is recorded before these looks; whatever ends either state
+    // changes it first, then pushes.
+    if (urgent || wire_->polls_each()) return;
+    if (!wire_->spinning()) {
+      engine().service().post([self = shared_from_this()] { self->push(/*answers=*/false); });
+    } else if (first) {
+      wire_->add_debtor(shared_from_this());
+    }
+  } catch (const std::exception& failure) {
+    end(failure.what());
   }
 }
 
@@ -351,10 +371,10 @@ void Connection::put_owed() {
 // Asking
 // -------------------------------------------------------------------------------------------------
 
-uint32_t Connection::add_ticket(OnAnswer answered) {
+uint32_t Connection::add_ticket(OnAnswer* answered) {
   wire_->await();
   const uint32_t ticket = ++last_ticket_;
-  tickets_[ticket] = std::move(answered);
+  tickets_[ticket].swap(*answered);
   return ticket;
 }
 
@@ -386,15 +406,19 @@ void Connection::tell_unregistered(SegmentRef segment) {
 
 void Connection::open_way(const WayRequest& request, const std::shared_ptr<SendingEnd>& end) {
   const MutexLock lock(mutex_);
-  if (gone()) return static_cast<void>(end->answered(Answer::kUnreachable));
-  wire_->await();
-  const uint32_t way = ++last_way_;
-  if (!end->found(shared_from_this(), way)) return;
-  sending_[way] = end;
-  const ProbeTarget& target = request;
-  put(OpenWayBody{way, 0, target, request.rnr_retry, request.hint, request.sender.eid,
-                  request.sender.uasid, request.sender.id});
-  flush();
+  ending_where_it_fails([&] {
+    mutex_.assume_held();
+    if (gone()) return;
+    wire_->await();
+    const uint32_t way = ++last_way_;
+    if (!end->found(shared_from_this(), way)) return;
+    sending_[way] = end;
+    const ProbeTarget& target = request;
+    put(OpenWayBody{way, 0, target, request.rnr_retry, request.hint, request.sender.eid,
+                    request.sender.uasid, request.sender.id});
+    flush();
+  });
+  if (gone()) end->answered(Answer::kUnreachable);
 }
 
 bool Connection::send(SendingEnd* end, const Outgoing& message, uint32_t cookie) {
@@ -448,8 +472,7 @@ bool Connection::access(const std::shared_ptr<SendingEnd>& end, SegmentRef segme
                         const WireAccess& access, uint32_t cookie) {
   const MutexLock lock(mutex_);
   if (gone()) {
-    const bool elsewhere = end->began_access(this);
-    end->done({cookie, URMA_CR_ACK_TIMEOUT_ERR, {}}, elsewhere);
+    end->unreachable(cookie);
     return true;
   }
   const bool fetches = access.kind == OpKind::kRead || access.kind == OpKind::kAtomic;

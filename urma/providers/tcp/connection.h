@@ -15,6 +15,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -63,6 +64,8 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
     return gone() || stream_->met_host();
   }
   const Peer& peer() const { return peer_; }  // once it is open
+  // The next one of a list of the wire.
+  std::shared_ptr<Connection> next_lost;
   const urma_eid_t& here() const { return here_; }
   uint64_t age_ns() const { return monotonic_ns() - began_ns_; }
   // For lists, except what is the same for all. Service thread.
@@ -86,20 +89,27 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   // What its peer makes this process hold.
   uint64_t holds() const { return held_.get(); }
   Charge charge(uint64_t bytes) { return {&held_, bytes}; }
-  // Ends everything in flight.
-  void end(const std::string& why);
+  // Ends everything in flight. Needs no memory.
+  void end(std::string_view why);
+  // Tells those who wait for it that it has ended, as far as they were not. Service thread.
+  void tell_ended();
 
   // This stream is the one to keep.
   void greet_peer() { say(HelloBody{}); }
   void ping() { say(PingBody{}); }
-  // The body of a kFind, kProbe or kAskGrant, which gets its ticket here.
+  // The body of a kFind, kProbe or kAskGrant, which gets its ticket here. Calls answered() in any
+  // case: here, if it cannot be asked.
   template <typename Body>
   void ask(Body body, OnAnswer answered) {
     const MutexLock lock(mutex_);
-    if (gone()) return answered(Answer::kUnreachable, {});
-    body.ticket = add_ticket(std::move(answered));
-    put(body);
-    flush();
+    ending_where_it_fails([&] {
+      mutex_.assume_held();
+      if (gone()) return;
+      body.ticket = add_ticket(&answered);
+      put(body);
+      flush();
+    });
+    if (answered) answered(Answer::kUnreachable, {});
   }
   void tell_unregistered(SegmentRef segment);
 
@@ -179,7 +189,8 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   size_t waiting() const URMA_REQUIRES(mutex_) { return out_.bytes(); }
   bool go_on_sending(SendingEnd* end, const Outgoing& message, uint32_t cookie)
       URMA_REQUIRES(mutex_);
-  uint32_t add_ticket(OnAnswer answered) URMA_REQUIRES(mutex_);
+  // Takes *answered, unless it fails.
+  uint32_t add_ticket(OnAnswer* answered) URMA_REQUIRES(mutex_);
 
   // Receiving.
   bool take_turn(bool to_end) URMA_REQUIRES(mutex_);
@@ -245,10 +256,11 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
       }
     });
   }
-  void give_up(const std::string& why) URMA_REQUIRES(mutex_);
+  void give_up(std::string_view why) URMA_REQUIRES(mutex_);
   void break_off(const char* what) URMA_REQUIRES(mutex_);
   void lose_stream(const std::string& why) URMA_REQUIRES(mutex_);
   void lose() URMA_REQUIRES(mutex_);
+  void tell_requests() URMA_REQUIRES(mutex_);
 
   Wire* const wire_;
   const uint64_t number_;

@@ -348,13 +348,14 @@ bool Connection::take_done() {
   const uint64_t last = accesses_begun_ - accesses_.size() + done.count;
   if (out_.lent_until({Outbox::kAccess, last})) out_.take_in();
   for (uint32_t i = 0; i < done.count; ++i) {
-    Access access = std::move(accesses_.front());
-    accesses_.pop_front();
-    fetched_ -= access.fetches;
+    const Access& access = accesses_.front();
     WireReport report = {access.cookie, status, {}};
     if (landing_.into != nullptr) report.bytes = std::move(landing_.bytes);
     if (std::exchange(landing_.placing, false)) report.placed = landing_.done;
     access.end->done(std::move(report), access.elsewhere);
+    // Last: what is not reported ends with the connection.
+    fetched_ -= access.fetches;
+    accesses_.pop_front();
   }
   landing_.bytes.clear();
   if (std::exchange(full_, false)) wire_->engine().take_over();

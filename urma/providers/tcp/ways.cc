@@ -22,11 +22,6 @@ constexpr uint64_t kOfItsQueues = 1536;
 // The sending end
 // -------------------------------------------------------------------------------------------------
 
-void SendingEnd::report(WireReport report) {
-  reports_.push_back(std::move(report));
-  tell();
-}
-
 // The JFC lives while it is set here.
 void SendingEnd::tell() {
   // Release pairs with the acquire in quiet().
@@ -43,15 +38,30 @@ bool SendingEnd::reap(WireReport* report) {
   if (found) {
     *report = std::move(reports_.front());
     reports_.pop_front();
+  } else if (closed_ && reports_.empty()) {
+    return reap_ended(report);
   }
   // Relaxed: cleared and set under the lock.
   if (reports_.empty() && !closed_) told_.store(false, std::memory_order_relaxed);
   return found;
 }
 
+// The messages that the end of the way ends stay where they are until then: it needs no memory.
+bool SendingEnd::reap_ended(WireReport* report) {
+  while (!sent_.empty()) {
+    const Sent& sent = sent_.front();
+    if (large_.has_value() && large_->cookie == sent.cookie) return false;
+    const bool reports = !sent.given_up;
+    *report = {sent.cookie, closed_with_, {}};
+    sent_.pop_front();
+    if (reports) return true;
+  }
+  return false;
+}
+
 bool SendingEnd::ended() const {
   const MutexLock lock(mutex_);
-  return closed_ && reports_.empty() && accesses_ == 0;
+  return closed_ && sent_.empty() && reports_.empty() && accesses_ == 0;
 }
 
 bool SendingEnd::is_lost() const {
@@ -69,7 +79,7 @@ void SendingEnd::give_up_large() {
 bool SendingEnd::take_back(uint32_t cookie) {
   const MutexLock lock(mutex_);
   if (!large_.has_value() || large_->cookie != cookie) return false;
-  const bool ended = large_->ended;
+  const bool ended = large_->ended || closed_;
   give_up_large();
   return !ended;
 }
@@ -121,7 +131,9 @@ SendingEnd::Turn SendingEnd::begin(uint64_t bytes, uint64_t large, uint32_t cook
                                    Outbox::Lender* lender) {
   const MutexLock lock(mutex_);
   if (closed_) {
-    report({cookie, closed_with_, {}});
+    sent_.push_back({cookie, bytes, false});
+    ++begun_;
+    tell();
     return Turn::kEnded;
   }
   const bool full = sent_.size() >= kWayMessages || sent_bytes_ + bytes > kWayBytes;
@@ -171,12 +183,13 @@ bool SendingEnd::pulled() {
 }
 
 void SendingEnd::end_oldest(urma_cr_status_t status) {
-  const Sent sent = sent_.front();
-  sent_.pop_front();
+  const Sent& sent = sent_.front();
+  if (!sent.given_up) {
+    reports_.push_back({sent.cookie, status, {}});
+    if (large_.has_value() && large_->cookie == sent.cookie) large_->ended = true;
+  }
   sent_bytes_ -= sent.bytes;
-  if (sent.given_up) return;
-  if (large_.has_value() && large_->cookie == sent.cookie) large_->ended = true;
-  reports_.push_back({sent.cookie, status, {}});
+  sent_.pop_front();
 }
 
 bool SendingEnd::received(uint32_t count, urma_cr_status_t status) {
@@ -188,9 +201,7 @@ bool SendingEnd::received(uint32_t count, urma_cr_status_t status) {
 }
 
 void SendingEnd::end(urma_cr_status_t status) {
-  if (std::exchange(closed_, true)) return;
-  closed_with_ = status;
-  while (!sent_.empty()) end_oldest(status);
+  if (!std::exchange(closed_, true)) closed_with_ = status;
   tell();
 }
 
@@ -220,10 +231,17 @@ bool SendingEnd::began_access(const Connection* by) {
 
 void SendingEnd::done(WireReport done, bool elsewhere) {
   const MutexLock lock(mutex_);
+  reports_.push_back(std::move(done));
   --accesses_;
   // Release pairs with the acquire in has_accesses_elsewhere().
   if (elsewhere) elsewhere_.fetch_sub(1, std::memory_order_release);
-  report(std::move(done));
+  tell();
+}
+
+void SendingEnd::unreachable(uint32_t cookie) {
+  const MutexLock lock(mutex_);
+  reports_.push_back({cookie, URMA_CR_ACK_TIMEOUT_ERR, {}});
+  tell();
 }
 
 Outbox::Lender SendingEnd::last_begun() const {
@@ -254,7 +272,8 @@ Way::~Way() {
 }
 
 std::optional<Answer> Way::opened(uint32_t* members) {
-  if (!std::exchange(asked_, true)) wire_->open_way(request_, end_);
+  if (!asked_) wire_->open_way(request_, end_);
+  asked_ = true;
   return end_->answer(members);
 }
 
@@ -412,10 +431,18 @@ void IncomingEnd::copy_held(uint32_t offset, void* to, uint32_t bytes) const {
 }
 
 void IncomingEnd::answer(uint8_t status) {
-  bool first;
-  bool urgent;
+  bool first = false;
+  bool urgent = false;
+  bool owed = false;
   {
     const MutexLock lock(mutex_);
+    guarded(URMA_LOG_SITE, [&] {
+      mutex_.assume_held();
+      first = owed_.empty();
+      if (first || owed_.back().status != status) owed_.push_back({0, status});
+      ++owed_.back().count;
+      owed = true;
+    });
     const Message& head = held_.front().head;
     urgent = (head.flags & kWantsAnswer) != 0 || status != URMA_CR_SUCCESS;
     held_bytes_ -= head.payload;
@@ -425,13 +452,9 @@ void IncomingEnd::answer(uint8_t status) {
     ++taken_;
     pulled_ = failed_ = false;
     wanted_.store(false, std::memory_order_relaxed);
-    first = owed_.empty();
-    if (first || owed_.back().status != status) {
-      owed_.push_back({1, status});
-    } else {
-      ++owed_.back().count;
-    }
   }
+  // Its sender would wait for that report.
+  if (!owed) return connection_->end("no memory to report a message");
   if (first) connection_->owe(way_, urgent);
 }
 

@@ -69,7 +69,10 @@ class SendingEnd {
   bool received(uint32_t count, urma_cr_status_t status);
   // *untold: the owner of the target has yet to be told that nothing follows.
   bool closed(urma_cr_status_t status, bool* untold);
+  // May be called again.
   void lost();
+  // An access that cannot begin, as its owner is gone.
+  void unreachable(uint32_t cookie);
   // Called by any connection. True if it is not that of the target, whose messages wait for it.
   bool began_access(const Connection* by);
   void done(WireReport report, bool elsewhere);
@@ -96,7 +99,7 @@ class SendingEnd {
     bool ended;
   };
 
-  void report(WireReport report) URMA_REQUIRES(mutex_);
+  bool reap_ended(WireReport* report) URMA_REQUIRES(mutex_);
   void tell() URMA_REQUIRES(mutex_);
   void give_up_large() URMA_REQUIRES(mutex_);
   void end(urma_cr_status_t status) URMA_REQUIRES(mutex_);

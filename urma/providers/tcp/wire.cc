@@ -2,6 +2,8 @@
 #include "urma/providers/tcp/wire.h"
 
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -76,8 +78,10 @@ Wire::Wire(const EidTable& eids, const EidTable& addresses, const PortRange& por
       addresses_(addresses),
       names_(eids, ports, random),
       sockets_(::epoll_create1(EPOLL_CLOEXEC)),
+      beats_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
       polls_to_spin_(kPollsToSpin) {
   if (!sockets_.valid()) fail_errno(URMA_ENOMEM, "making an epoll descriptor");
+  if (!beats_.valid()) fail_errno(URMA_ENOMEM, "making a timer");
 }
 
 void Wire::start(WireEngine* engine) {
@@ -97,8 +101,10 @@ void Wire::open(const std::function<std::unique_ptr<Carrier>()>& make) {
     service().watch(carrier->fd(), EPOLLIN, [this](uint32_t) { accept(); });
     try {
       service().watch(sockets_.get(), EPOLLIN, [this](uint32_t) { serve(); });
+      service().watch(beats_.get(), EPOLLIN, [this](uint32_t) { beat(); });
     } catch (...) {
       service().unwatch(carrier->fd());
+      service().unwatch(sockets_.get());
       throw;
     }
     carrier_ = std::move(carrier);
@@ -110,20 +116,22 @@ void Wire::stop() {
   stopped_ = true;
   watches_->stop();
   if (carrier_ == nullptr) return;
-  for (const auto timer : {tick_timer_, beat_timer_, look_timer_}) {
+  for (const auto timer : {tick_timer_, look_timer_}) {
     if (timer != 0) service().cancel(timer);
   }
   service().unwatch(sockets_.get());
+  service().unwatch(beats_.get());
   service().unwatch(carrier_->fd());
-  std::vector<Ref> ending;
+  // No list of all: that would need memory.
   for (const auto& [number, greeting] : std::exchange(greetings_, {})) {
     // An open one is watched through sockets_, and its descriptor may be closed and used again.
     if (greeting.agreed_by_ns == 0) service().unwatch(greeting.connection->fd());
-    ending.push_back(greeting.connection);
+    greeting.connection->end("");
   }
-  const std::vector<Ref> opened = all();
-  ending.insert(ending.end(), opened.begin(), opened.end());
-  for (const Ref& connection : ending) connection->end("");
+  {
+    const MutexLock lock(list_mutex_);
+    for (const auto& [number, connection] : open_) connection->end("");
+  }
   for (const auto& [key, search] : std::exchange(searches_, {})) {
     end_search(search, Answer::kUnreachable, nullptr);
   }
@@ -145,9 +153,8 @@ Wire::Ref Wire::add(std::unique_ptr<Stream> stream, bool began) {
   auto connection = std::make_shared<Connection>(this, ++last_number_, std::move(stream), began);
   greetings_[connection->number()] = {connection, {}};
   try {
-    service().watch(connection->fd(), EPOLLIN | EPOLLOUT, [this, connection](uint32_t) {
-      guarded(URMA_LOG_SITE, [&] { greet(connection); });
-    });
+    service().watch(connection->fd(), EPOLLIN | EPOLLOUT,
+                    [this, connection](uint32_t) { greet(connection); });
   } catch (...) {
     greetings_.erase(connection->number());
     throw;
@@ -159,39 +166,6 @@ void Wire::accept() {
   guarded(URMA_LOG_SITE, [&] {
     while (std::unique_ptr<Stream> stream = carrier_->accept()) add(std::move(stream), false);
   });
-}
-
-void Wire::reach(const Address& to, std::function<void(const Ref&)> told) {
-  const auto known = by_address_.find(to);
-  if (known != by_address_.end()) {
-    const auto greeting = greetings_.find(known->second->number());
-    if (greeting != greetings_.end()) {
-      // It may have begun late in a search that has ended since.
-      if (greeting->second.agreed_by_ns == 0 && silence_at(to) != nullptr) return told(nullptr);
-      greeting->second.told.push_back(std::move(told));
-      return;
-    }
-    const Ref connection = known->second;
-    if (!connection->gone()) return told(connection);
-    by_address_.erase(known);
-  }
-  const Silence* const silence = silence_at(to);
-  const bool silent = silence != nullptr;
-  // One that was connected is looked for, though nobody waits: it, or another process in its place,
-  // may answer by now, and the next request finds it then.
-  if (silent && silence->process == Peer()) return told(nullptr);
-  std::string why;
-  std::unique_ptr<Stream> stream =
-      carrier_->connect(source_for(addresses_.all(), to.eid), to, &why);
-  if (stream == nullptr) {
-    URMA_LOG_LIMITED(WARNING, "{} cannot be reached: {}", text_of(to), why);
-    return told(nullptr);
-  }
-  const Ref connection = add(std::move(stream), true);
-  by_address_[to] = connection;
-  await();
-  if (silent) return told(nullptr);
-  greetings_[connection->number()].told.push_back(std::move(told));
 }
 
 // For a moment, nobody waits there: requests that wait behind one that had no answer in time end
@@ -226,7 +200,19 @@ void Wire::lives(const Ref& connection) {
   });
 }
 
+// However it fails, nobody is left to wait for it.
 void Wire::greet(const Ref& connection) {
+  try {
+    go_on_greeting(connection);
+  } catch (const std::exception& failure) {
+    // Before its descriptor is closed.
+    if (!connection->gone()) service().unwatch(connection->fd());
+    connection->end(failure.what());
+    end_greeting(connection, nullptr);
+  }
+}
+
+void Wire::go_on_greeting(const Ref& connection) {
   std::string why;
   const StreamState state = connection->greet(&why);
   if (state == StreamState::kGreeting) {
@@ -234,15 +220,7 @@ void Wire::greet(const Ref& connection) {
                              connection->wants_room() ? EPOLLIN | EPOLLOUT : EPOLLIN);
   }
   service().unwatch(connection->fd());
-  if (state == StreamState::kOpen) {
-    try {
-      return opened(connection);
-    } catch (const std::exception& failure) {
-      // Nobody watches it now.
-      connection->end(failure.what());
-      return end_greeting(connection, nullptr);
-    }
-  }
+  if (state == StreamState::kOpen) return opened(connection);
   if (connection->met_peer()) {
     URMA_LOG_LIMITED(WARNING, "no connection to {}: {}", connection->who(), why);
   } else {
@@ -330,8 +308,16 @@ void Wire::use(const Ref& connection) {
 
 void Wire::kept(const Ref& connection) {
   service().post([this, connection] {
-    if (!stopped_ && !connection->gone()) decide(connection);
+    if (!stopped_ && !connection->gone()) settle(connection);
   });
+}
+
+void Wire::settle(const Ref& connection) {
+  try {
+    decide(connection);
+  } catch (const std::exception& failure) {
+    connection->end(failure.what());
+  }
 }
 
 void Wire::decide(const Ref& connection) {
@@ -377,8 +363,42 @@ void Wire::leave(const Connection& connection) {
   ::epoll_ctl(sockets_.get(), EPOLL_CTL_DEL, connection.fd(), nullptr);
 }
 
-void Wire::lost(const Ref& connection) {
-  service().post([this, connection] { forget(connection); });
+void Wire::lost(Ref connection) {
+  {
+    const MutexLock lock(lost_mutex_);
+    connection->next_lost = std::move(lost_);
+    lost_ = std::move(connection);
+  }
+  const urma_status_t posted = guarded(URMA_LOG_SITE, [this] {
+    service().post([this] { forget_lost(); });
+    return URMA_SUCCESS;
+  });
+  if (posted != URMA_SUCCESS) await();
+}
+
+// The next beat goes on where one cannot be forgotten for want of memory.
+void Wire::forget_lost() {
+  Ref first;
+  {
+    const MutexLock lock(lost_mutex_);
+    first = std::exchange(lost_, nullptr);
+  }
+  while (first != nullptr) {
+    const Ref connection = std::move(first);
+    first = std::exchange(connection->next_lost, nullptr);
+    const urma_status_t forgotten = guarded(URMA_LOG_SITE, [&] {
+      connection->tell_ended();
+      forget(connection);
+      return URMA_SUCCESS;
+    });
+    if (forgotten == URMA_SUCCESS) continue;
+    {
+      const MutexLock lock(lost_mutex_);
+      connection->next_lost = std::move(lost_);
+      lost_ = connection;
+    }
+    await();
+  }
 }
 
 void Wire::forget(const Ref& connection) {
@@ -398,7 +418,7 @@ void Wire::forget(const Ref& connection) {
   end_greeting(connection, connection);
   if (was_known) {
     const auto crossed = crossed_.extract(connection->peer());
-    if (!crossed.empty() && !crossed.mapped()->gone()) decide(crossed.mapped());
+    if (!crossed.empty() && !crossed.mapped()->gone()) settle(crossed.mapped());
   }
   watches_->lost({connection->number()});
   engine_->take_over();
@@ -552,7 +572,17 @@ void Wire::begin_spinning() {
   service().rewatch(sockets_.get(), 0);
   polls_seen_ = polls_.load(std::memory_order_relaxed);
   ticks_ = ticks_without_polls_ = 0;
-  tick_timer_ = service().after(kTickNs, [this] { tick(); });
+  tick_later();
+}
+
+// Without checks nobody would notice that polls have stopped.
+void Wire::tick_later() {
+  try {
+    tick_timer_ = service().after(kTickNs, [this] { tick(); });
+  } catch (...) {
+    stop_spinning();
+    throw;
+  }
 }
 
 void Wire::tick() {
@@ -574,8 +604,8 @@ void Wire::tick() {
     return stop_spinning();
   }
   ++ticks_;
-  serve_messages();
-  tick_timer_ = service().after(kTickNs, [this] { tick(); });
+  guarded(URMA_LOG_SITE, [this] { serve_messages(); });
+  tick_later();
 }
 
 void Wire::stop_spinning() {
@@ -584,18 +614,30 @@ void Wire::stop_spinning() {
   if (!spinning_.exchange(false)) return;
   if (tick_timer_ != 0) service().cancel(std::exchange(tick_timer_, 0));
   service().rewatch(sockets_.get(), EPOLLIN);
-  for (const Ref& connection : all()) connection->push(/*answers=*/false);
-  messages_wait();
+  {
+    // Under the lock, since a list of them needs memory.
+    const MutexLock lock(list_mutex_);
+    for (const auto& [number, connection] : open_) connection->push(/*answers=*/false);
+  }
+  once(&looking_, [this] { look_later(kTickNs); });
 }
 
 void Wire::messages_wait() {
   if (spinning()) return;
-  once(&looking_, [this] {
-    post([this] {
-      look_delay_ns_ = kTickNs;
-      look_timer_ = service().after(look_delay_ns_, [this] { look_at_messages(); });
-    });
+  once(&looking_, [this] { post([this] { look_later(kTickNs); }); });
+}
+
+// The next beat tries it again if that fails.
+void Wire::look_later(uint64_t delay_ns) {
+  const urma_status_t later = guarded(URMA_LOG_SITE, [&] {
+    look_delay_ns_ = delay_ns;
+    look_timer_ = service().after(delay_ns, [this] { look_at_messages(); });
+    return URMA_SUCCESS;
   });
+  look_failed_ = later != URMA_SUCCESS;
+  if (!look_failed_) return;
+  looking_.store(false);
+  await();
 }
 
 // False if no messages wait. Receives those that a program has left for a while, or ends them if it
@@ -613,11 +655,11 @@ void Wire::look_at_messages() {
   look_timer_ = 0;
   // First: a message from now on restarts it.
   looking_.store(false);
-  if (spinning() || !serve_messages()) return;
-  once(&looking_, [this] {
-    look_delay_ns_ = std::min(2 * look_delay_ns_, kLastLookNs);
-    look_timer_ = service().after(look_delay_ns_, [this] { look_at_messages(); });
-  });
+  if (spinning()) return;
+  bool waiting = true;
+  guarded(URMA_LOG_SITE, [&] { waiting = serve_messages(); });
+  if (!waiting) return;
+  once(&looking_, [this] { look_later(std::min(2 * look_delay_ns_, kLastLookNs)); });
 }
 
 void Wire::serve_senders() {
@@ -678,17 +720,20 @@ void Wire::end_greediest() {
 // -------------------------------------------------------------------------------------------------
 
 void Wire::await() {
-  once(&beating_, [this] { post([this] { beat_later(); }); });
-}
-
-void Wire::beat_later() {
-  beat_timer_ = service().after(timeout_ns_ / kBeatsPerTimeout, [this] { beat(); });
+  if (beating_.load() || beating_.exchange(true)) return;
+  const uint64_t pause = timeout_ns_ / kBeatsPerTimeout;
+  itimerspec once = {};
+  once.it_value.tv_sec = static_cast<time_t>(pause / 1'000'000'000);
+  once.it_value.tv_nsec = static_cast<long>(pause % 1'000'000'000);
+  ::timerfd_settime(beats_.get(), 0, &once, nullptr);
 }
 
 void Wire::beat() {
-  beat_timer_ = 0;
+  uint64_t times;
+  static_cast<void>(!::read(beats_.get(), &times, sizeof(times)));
   // First: a request from now on restarts it.
   beating_.store(false);
+  forget_lost();
   bool awaits = true;
   guarded(URMA_LOG_SITE, [&] {
     const uint64_t now = monotonic_ns();
@@ -696,35 +741,10 @@ void Wire::beat() {
     agree_to_unanswered(now);
     awaits = end_silent_peers();
   });
-  if (awaits) once(&beating_, [this] { beat_later(); });
-}
-
-void Wire::end_late_searches(uint64_t now) {
-  std::vector<SearchRef> late;
-  for (const auto& [key, search] : searches_) {
-    if (now >= search->deadline_ns) late.push_back(search);
+  if (std::exchange(look_failed_, false) && !spinning()) {
+    once(&looking_, [this] { look_later(kTickNs); });
   }
-  for (const SearchRef& search : late) {
-    // The end of another one may have ended it.
-    if (search->over) continue;
-    was_late(*search);
-    end_search(search, Answer::kUnreachable, nullptr);
-  }
-}
-
-void Wire::was_late(const Search& search) {
-  if (search.next == 0) return;
-  const Address there = {search.at, search.ports[search.next - 1]};
-  const auto asked = by_address_.find(there);
-  const bool known = asked != by_address_.end();
-  const auto greeting = known ? greetings_.find(asked->second->number()) : greetings_.end();
-  const bool greets = greeting != greetings_.end() && greeting->second.agreed_by_ns == 0;
-  // A peer that has greeted is judged by its connection.
-  if (known && !greets) return;
-  was_silent(there);
-  // If it is the host that does not answer, nobody does at the other ports.
-  if (!known || asked->second->met_host()) return;
-  for (const uint16_t port : search.ports) was_silent({search.at, port});
+  if (awaits) await();
 }
 
 void Wire::agree_to_unanswered(uint64_t now) {

@@ -93,7 +93,8 @@ class Wire final : public urma::Wire {
     // Relaxed: any change suffices.
     posts_.fetch_add(1, std::memory_order_relaxed);
   }
-  // A request is in flight to a peer: it must answer, or at least show that it lives.
+  // A request is in flight to a peer: it must answer, or at least show that it lives. Needs no
+  // memory.
   void await();
   void serve_senders();
   // It owes a report, and polls look only at connections with data: the next one sends it.
@@ -103,9 +104,9 @@ class Wire final : public urma::Wire {
   void messages_wait();
   // The peer keeps a connection that it has started, or agrees to keep it.
   void kept(const Ref& connection);
-  // It is lost; called with its lock held.
+  // It is lost; called with its lock held. Both need no memory.
   void leave(const Connection& connection);
-  void lost(const Ref& connection);
+  void lost(Ref connection);
   // For data, and for room in its socket if it wants that. False, with errno, if that fails, as it
   // may for a new one.
   bool watch(const Connection& connection, bool wants_room, int how = EPOLL_CTL_MOD);
@@ -149,7 +150,7 @@ class Wire final : public urma::Wire {
   // Calls `task` on the service thread, unless the wire ends before.
   template <typename Task>
   void post(Task task) {
-    service().post([task = std::move(task), ended = engine_->ended()] {
+    service().post([task = std::move(task), ended = engine_->ended()]() mutable {
       if (!*ended) task();
     });
   }
@@ -161,6 +162,8 @@ class Wire final : public urma::Wire {
   void find(IdKind kind, const urma_eid_t& eid, uint32_t id, OnFound found);
   void go_on(const SearchRef& search);
   void ask(const SearchRef& search, const Ref& connection);
+  template <typename Step>
+  void take_step(const SearchRef& search, const Step& step);
   void end_search(const SearchRef& search, Answer answer, const Ref& connection);
   void reach(const Address& to, std::function<void(const Ref&)> told);
   void was_late(const Search& search);
@@ -172,29 +175,33 @@ class Wire final : public urma::Wire {
   void accept();
   Ref add(std::unique_ptr<Stream> stream, bool began);
   void greet(const Ref& connection);
+  void go_on_greeting(const Ref& connection);
   void opened(const Ref& connection);
   Ref first_to(const Peer& process);
   void join(const Ref& connection, const Ref& first);
   void end_greeting(const Ref& connection, const Ref& kept);
   void decide(const Ref& connection);
+  void settle(const Ref& connection);
   void give_way(const Ref& theirs);
   void agree(const Ref& connection);
   void use(const Ref& connection);
+  void forget_lost();
   void forget(const Ref& connection);
   void serve();
   size_t find_ready(std::span<Ref> ready);
   void begin_spinning();
   void tick();
+  void tick_later();
   void stop_spinning();
   void push_debtors();
   bool serve_messages();
+  void look_later(uint64_t delay_ns);
   void look_at_messages();
   void end_greediest();
   void beat();
   void end_late_searches(uint64_t now);
   void agree_to_unanswered(uint64_t now);
   bool end_silent_peers();
-  void beat_later();
 
   std::vector<Ref> all();
 
@@ -205,11 +212,15 @@ class Wire final : public urma::Wire {
   WireEngine* engine_ = nullptr;
   std::unique_ptr<Carrier> carrier_;
   const Fd sockets_;  // epoll, over the open ones
+  const Fd beats_;    // a timer, which needs no memory once it is made
 
   mutable Mutex list_mutex_;
   std::map<uint64_t, Ref> open_ URMA_GUARDED_BY(list_mutex_);  // by number
 
   Payloads payloads_;
+
+  Mutex lost_mutex_;
+  Ref lost_ URMA_GUARDED_BY(lost_mutex_);  // those that are not forgotten yet, the last one first
 
   Mutex debtors_mutex_;
   std::vector<Ref> debtors_ URMA_GUARDED_BY(debtors_mutex_);
@@ -244,7 +255,7 @@ class Wire final : public urma::Wire {
   Service::TimerId tick_timer_ = 0;
   Service::TimerId look_timer_ = 0;
   uint64_t look_delay_ns_ = 0;
-  Service::TimerId beat_timer_ = 0;
+  bool look_failed_ = false;
 };
 
 }  // namespace urma::tcp
