@@ -18,10 +18,17 @@ urma_ops_t make_ops(const char* name);
 void add_queue_ops(urma_ops_t* ops);
 void add_control_ops(urma_ops_t* ops);
 
-// Has the arguments of a post, and keeps them: so that a post moves none of them first.
+// Keeps its arguments, also those that it does not read; only gcc takes some away.
+#if __has_cpp_attribute(gnu::noipa)
+#define URMA_KEEPS_ARGUMENTS gnu::noipa
+#else
+#define URMA_KEEPS_ARGUMENTS gnu::noinline
+#endif
+
+// Has the arguments of a post: so that a post moves none of them first.
 template <typename Handle, typename Wr>
-[[gnu::cold, gnu::noipa]] urma_status_t reject_inactive(Handle* /*handle*/, Wr* wr,
-                                                        Wr** bad_wr) noexcept {
+[[gnu::cold, URMA_KEEPS_ARGUMENTS]] urma_status_t reject_inactive(Handle* /*handle*/, Wr* wr,
+                                                                  Wr** bad_wr) noexcept {
   *bad_wr = wr;
   return guarded(URMA_LOG_SITE, [] { return refuse_inactive("post"); });
 }

@@ -33,7 +33,7 @@ struct Address {
   friend auto operator<=>(const Address& a, const Address& b) {
     return std::pair(bytes_of(a.eid), a.port) <=> std::pair(bytes_of(b.eid), b.port);
   }
-  friend bool operator==(const Address& a, const Address& b) { return (a <=> b) == 0; }
+  friend bool operator==(const Address& a, const Address& b) { return std::is_eq(a <=> b); }
 };
 
 using urma::text_of;

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <string>
 
+#include "third_party/fmt/format.h"
+
 namespace urma::tcp {
 namespace {
 
@@ -21,7 +23,7 @@ uint64_t least_limit(const std::string& hierarchy, std::string group, const std:
   uint64_t least = UINT64_MAX;
   for (;;) {
     uint64_t bytes = 0;
-    std::ifstream file(hierarchy + group + "/" + name);
+    std::ifstream file(urma::format("{}{}/{}", hierarchy, group, name));
     if (file >> bytes) least = std::min(least, bytes);
     if (group.empty()) return least;
     group.resize(group.rfind('/'));

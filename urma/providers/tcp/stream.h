@@ -32,6 +32,7 @@ struct Peer {
   // begin to each other at once, between the same addresses, it decides which one stays.
   std::array<uint8_t, 16> process;
 
+  // NOLINTNEXTLINE(modernize-use-nullptr): it compares with no pointer.
   auto operator<=>(const Peer&) const = default;
 };
 
