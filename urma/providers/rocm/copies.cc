@@ -59,19 +59,21 @@ Buffer::~Buffer() {
 }
 
 // The engine cannot be stopped: its memory, and the buffers of this copy, stay until it is through.
-Copy::~Copy() {
-  const bool through = wait();
-  {
-    // Before the signals are reused.
-    const MutexLock lock(copies_->mutex_);
-    copies_->active_.erase(this);
+void Copy::end() {
+  const bool through = ended_ == parts_.size() || wait();
+  if (!through) {
+    URMA_LOG_LIMITED(ERR, "a copy of the HSA runtime does not end; its memory is never freed");
+    for (auto& buffer : buffers_) (void)buffer.release();
   }
+  buffers_.clear();
+  ended_ = 0;
+  status_ = URMA_CR_SUCCESS;
+  const MutexLock lock(copies_->mutex_);
   if (through) {
     for (const Part& part : parts_) copies_->signals_.give_back(part.signal);
-    return;
   }
-  URMA_LOG_LIMITED(ERR, "a copy of the HSA runtime does not end; its memory is never freed");
-  for (auto& buffer : buffers_) (void)buffer.release();
+  parts_.clear();
+  copies_->idle_.splice(copies_->idle_.begin(), copies_->active_, place_);
 }
 
 bool Copy::ended(urma_cr_status_t* status) {
@@ -108,11 +110,14 @@ bool Copy::wait() {
   return true;
 }
 
-std::unique_ptr<Copy> Copies::begin(std::span<const CopyPiece> pieces) {
-  auto copy = std::make_unique<Copy>(this);
+CopyHandle Copies::begin(std::span<const CopyPiece> pieces) {
+  CopyHandle copy;
   {
     const MutexLock lock(mutex_);
-    active_.insert(copy.get());
+    if (idle_.empty()) idle_.emplace_back(this);
+    active_.splice(active_.begin(), idle_, idle_.begin());
+    active_.front().place_ = active_.begin();
+    copy.reset(&active_.front());
   }
   for (const CopyPiece& piece : pieces) {
     if (piece.bytes != 0) add_piece(copy.get(), piece);
@@ -188,8 +193,8 @@ void Copies::start(Copy* copy, const CopyPiece& piece, End to, End from) {
 
 void Copies::settle(uint64_t begin, uint64_t bytes) {
   const MutexLock lock(mutex_);
-  for (Copy* const copy : active_) {
-    if (copy->touches(begin, bytes) && !copy->wait()) {
+  for (Copy& copy : active_) {
+    if (copy.touches(begin, bytes) && !copy.wait()) {
       URMA_LOG_LIMITED(
           ERR, "memory at {:#x} goes away, but a copy of the HSA runtime still uses it", begin);
     }

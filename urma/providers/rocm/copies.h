@@ -5,8 +5,8 @@
 #define URMA_PROVIDERS_ROCM_COPIES_H_
 
 #include <cstdint>
+#include <list>
 #include <memory>
-#include <set>
 #include <span>
 #include <vector>
 
@@ -43,18 +43,20 @@ class Buffer {
   Places::Id place_ = 0;
 };
 
-// A list of copies in progress, and the memory of this library that they need. Destroying it waits
-// until nothing is read or written any more.
+// A list of copies in progress, and the memory of this library that they need.
 class Copy {
  public:
   explicit Copy(Copies* copies) : copies_(copies) {}
-  ~Copy();
   Copy(const Copy&) = delete;
   Copy& operator=(const Copy&) = delete;
   // Whether all have ended; *status then says how. Costs one load for each that has not.
   bool ended(urma_cr_status_t* status);
   // Has the service thread look at the queues when all have ended.
   void wake_when_ended();
+  // Waits until nothing is read or written any more.
+  struct End {
+    void operator()(Copy* copy) const { copy->end(); }
+  };
 
  private:
   friend class Copies;
@@ -69,13 +71,17 @@ class Copy {
   bool touches(uint64_t begin, uint64_t bytes) const;
   // False if it takes longer than any copy should.
   bool wait();
+  void end();
 
   Copies* const copies_;
+  std::list<Copy>::iterator place_;  // in the list of Copies that has it
   std::vector<Part> parts_;
   size_t ended_ = 0;  // of parts_, from the front on
   urma_cr_status_t status_ = URMA_CR_SUCCESS;
   std::vector<std::unique_ptr<Buffer>> buffers_;
 };
+
+using CopyHandle = std::unique_ptr<Copy, Copy::End>;
 
 class Copies {
  public:
@@ -91,7 +97,7 @@ class Copies {
 
   // Begins to copy. Each piece is memory of a registered segment or a view, of a Buffer, or other
   // memory that the CPU may touch. Throws Error.
-  std::unique_ptr<Copy> begin(std::span<const CopyPiece> pieces);
+  CopyHandle begin(std::span<const CopyPiece> pieces);
   std::unique_ptr<Buffer> buffer(uint64_t bytes) { return std::make_unique<Buffer>(this, bytes); }
   // Returns when nothing is copied from or to that memory.
   void settle(uint64_t begin, uint64_t bytes);
@@ -116,7 +122,8 @@ class Copies {
   const uint64_t cpu_bytes_;
   Signals signals_;
   Mutex mutex_;
-  std::set<Copy*> active_ URMA_GUARDED_BY(mutex_);  // none of them ends while it is held
+  std::list<Copy> active_ URMA_GUARDED_BY(mutex_);  // none of them ends while it is held
+  std::list<Copy> idle_ URMA_GUARDED_BY(mutex_);    // the next ones, which allocate nothing then
 };
 
 }  // namespace urma::rocm

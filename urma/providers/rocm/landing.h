@@ -36,7 +36,7 @@ class Landing final : public shm::OpaqueLanding {
   const std::vector<LocalPiece> receive_;
   uint32_t bytes_ = 0;  // of the message
   std::unique_ptr<Buffer> buffer_;
-  std::unique_ptr<Copy> copy_;
+  CopyHandle copy_;
 };
 
 }  // namespace urma::rocm

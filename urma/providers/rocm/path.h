@@ -33,11 +33,11 @@ class Path : public shm::QueuePath {
   // A read or write in progress.
   struct Outstanding {
     SendEntry* entry;
-    std::unique_ptr<Copy> copy;
+    CopyHandle copy;
   };
   // What the first pending request waits for.
   struct Current {
-    std::unique_ptr<Copy> copy;
+    CopyHandle copy;
     std::unique_ptr<Buffer> buffer;
     uint64_t bytes = 0;   // bytes of the buffer in use
     bool staged = false;  // the message lies in the buffer

@@ -53,6 +53,9 @@ Signal* Signals::make() {
   }
   signal->wake_fd = wake_.get();
   all_.push_back(std::move(signal));
+  // Giving back must not fail.
+  free_.reserve(all_.capacity());
+  resting_.reserve(all_.capacity());
   return all_.back().get();
 }
 
