@@ -295,12 +295,13 @@ bool Connections::broke(uint64_t number, urma_cr_status_t status) {
 }
 
 void Connections::attend() {
-  if (std::exchange(attending_, true)) return;
+  if (attending_) return;
   service_->post([this] {
     attending_ = false;
     const MutexLock lock(senders_mutex_);
     for (Sender* sender : senders_) sender->attend();
   });
+  attending_ = true;
 }
 
 std::shared_ptr<Connection> Connections::find(uint64_t number) {
