@@ -256,7 +256,8 @@ TEST_F(DeviceLines, S1_30j_RegisterSegWithoutArguments) {
 TEST_F(DeviceLines, S1_30k_RegisterSegWithImpossibleRights) {
   Memory memory;
   urma_seg_cfg_t cfg = memory.cfg();
-  for (const uint32_t access : {1u | 2u, 1u | 4u, 1u | 8u, 4u, 8u, 2u | 8u, 4u | 8u}) {
+  for (const uint32_t access :
+       {16u, 2u | 32u, 1u | 2u, 1u | 4u, 1u | 8u, 4u, 8u, 2u | 8u, 4u | 8u}) {
     cfg.flag.bs.access = access;
     EXPECT_NULL(urma_register_seg(ctx_, &cfg));
   }

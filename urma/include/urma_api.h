@@ -706,7 +706,7 @@ urma_status_t urma_free_token_id(urma_token_id_t* token_id);
 // to importers, or see urma_get_seg_ctx. The caller ends it with urma_unregister_seg. Thread-safe.
 // Returns the segment, or NULL with errno EINVAL: an argument is NULL, va is 0, token_id and
 // token_id_valid disagree (UB only), LOCAL_ONLY comes with other access bits, WRITE without READ,
-// or ATOMIC without both; or what the provider set.
+// or ATOMIC without both, or a bit has no meaning; or what the provider set.
 // Specification: Segment Management.
 urma_target_seg_t* urma_register_seg(urma_context_t* ctx, urma_seg_cfg_t* seg_cfg);
 

@@ -20,12 +20,15 @@ bool check_access(const char* call, uint32_t access) {
   const bool read = (access & URMA_ACCESS_READ) != 0;
   const bool write = (access & URMA_ACCESS_WRITE) != 0;
   const bool atomic = (access & URMA_ACCESS_ATOMIC) != 0;
-  const bool possible =
+  const bool known = (access & ~uint32_t{URMA_ACCESS_LOCAL_ONLY | URMA_ACCESS_READ |
+                                         URMA_ACCESS_WRITE | URMA_ACCESS_ATOMIC}) == 0;
+  const bool together =
       local_only ? !read && !write && !atomic : (!write || read) && (!atomic || (read && write));
+  const bool possible = known && together;
   if (!possible) {
     URMA_LOG_LIMITED(ERR,
                      "{}: access {:#x} is not possible; LOCAL_ONLY (1) excludes others, WRITE (4) "
-                     "needs READ (2), ATOMIC (8) needs READ and WRITE",
+                     "needs READ (2), ATOMIC (8) needs READ and WRITE, other bits have no meaning",
                      call, access);
   }
   return possible;
@@ -178,7 +181,7 @@ URMA_EXPORT urma_status_t urma_free_token_id(urma_token_id_t* token_id) {
   return entry(__func__, [&](const char* call) -> urma_status_t {
     if (!open_gate(call, context_of(token_id))) return URMA_EINVAL;
     if (refs(token_id->ref) != 0) {
-      URMA_LOG_LIMITED(ERR, "{}: {} segments still use token id {}; unregister them first", call,
+      URMA_LOG_LIMITED(ERR, "{}: {} segments still use token id {:#x}; unregister them first", call,
                        refs(token_id->ref), token_id->token_id);
       return URMA_EINVAL;
     }
