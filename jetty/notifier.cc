@@ -83,9 +83,13 @@ class Probe : public std::enable_shared_from_this<Probe> {
     try {
       transport_->probe(target_, [self = self()](Answer answer) { self->answered(answer); });
     } catch (const std::exception& error) {
-      URMA_LOG_LIMITED(ERR, "asking for id {:#x}: {}", target_.id, error.what());
-      end(URMA_FAIL);
+      fail(error);
     }
+  }
+
+  void fail(const std::exception& error) {
+    URMA_LOG_LIMITED(ERR, "asking for id {:#x}: {}", target_.id, error.what());
+    end(URMA_FAIL);
   }
 
   void answered(Answer answer) {
@@ -96,8 +100,12 @@ class Probe : public std::enable_shared_from_this<Probe> {
       return end(result_of(answer));
     }
     if (once_) return give_up();
-    pause_ = service_->after(pause_ns_, [self = self()] { self->ask(); });
-    pause_ns_ = std::min(2 * pause_ns_, kLongestPauseNs);
+    try {
+      pause_ = service_->after(pause_ns_, [self = self()] { self->ask(); });
+      pause_ns_ = std::min(2 * pause_ns_, kLongestPauseNs);
+    } catch (const std::exception& error) {
+      fail(error);
+    }
   }
 
   void log_refusal() const {

@@ -217,8 +217,22 @@ void Transport::serve_senders_round() {
   if (more) serve_senders();
 }
 
+template <typename Round>
+void Transport::post_due(std::atomic<bool>* due, const Round& round) {
+  const urma_status_t posted = guarded(URMA_LOG_SITE, [&] {
+    service_->post(round);
+    return URMA_SUCCESS;
+  });
+  if (posted != URMA_SUCCESS) due->store(false);
+}
+
 void Transport::take_over() {
-  service_->post([this] {
+  // SYNC(take-over): pairs with the exchange in the round.
+  if (taking_over_.exchange(true)) return;
+  post_due(&taking_over_, [this] {
+    // SYNC(take-over): what was stored before each take_over() that found a round due is visible
+    // after an exchange.
+    taking_over_.exchange(false);
     serve_receives();
     serve_senders();
   });
@@ -286,13 +300,26 @@ void Transport::remove_sender(Sender* sender) {
 
 void Transport::watch_pending() {
   // SYNC(ticking): pairs with the exchange in tick().
-  if (!ticking_.exchange(true) || seldom_.exchange(false)) service_->post([this] { tick_soon(); });
+  if (ticking_.exchange(true) && !seldom_.exchange(false)) return;
+  post_due(&ticking_, [this] { tick_soon(); });
 }
 
 void Transport::tick_soon() {
   if (tick_timer_ != 0) service_->cancel(tick_timer_);
   tick_ns_ = kTickNs;
-  tick_timer_ = service_->after(tick_ns_, [this] { tick(); });
+  tick_later();
+}
+
+// At once, if there is no memory for a timer.
+void Transport::tick_later() {
+  const urma_status_t later = guarded(URMA_LOG_SITE, [this] {
+    tick_timer_ = service_->after(tick_ns_, [this] { tick(); });
+    return URMA_SUCCESS;
+  });
+  if (later == URMA_SUCCESS) return;
+  service_->post([this] {
+    if (!stopped()) tick();
+  });
 }
 
 void Transport::tick() {
@@ -316,7 +343,7 @@ void Transport::tick() {
   seldom_.store(next == Sender::Look::kLater);
   if (ticking_.exchange(true)) return;
   tick_ns_ = next == Sender::Look::kLater ? std::min(2 * tick_ns_, kLongestTickNs) : kTickNs;
-  tick_timer_ = service_->after(tick_ns_, [this] { tick(); });
+  tick_later();
 }
 
 }  // namespace urma

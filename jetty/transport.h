@@ -178,10 +178,11 @@ class Transport : public SegmentInspector {
   // Goes on with the requests of armed JFCs: something that they may wait for has come. Service
   // thread.
   void serve_senders();
-  // Goes on with what armed JFCs have begun. Any thread.
+  // Goes on with what armed JFCs have begun. Any thread. Never fails: without memory, a later call
+  // asks again.
   void take_over();
   // A request could not be executed at once. Polls of its JFC go on with it; if nobody polls,
-  // the service thread does. Any thread, with the sender's lock held.
+  // the service thread does. Any thread, with the sender's lock held. Never fails, as take_over().
   virtual void watch_pending();
   // Calls jfc->raise_delayed(arming) after `us` microseconds, unless forget_delayed() is called
   // before. Any thread.
@@ -208,6 +209,10 @@ class Transport : public SegmentInspector {
   void serve_senders_round();
   void tick();
   void tick_soon();
+  void tick_later();
+  // Has the service thread begin a round that is due; nothing is due if that fails.
+  template <typename Round>
+  void post_due(std::atomic<bool>* due, const Round& round);
 
   Service* service_;
   const std::unique_ptr<Faults> faults_;
@@ -223,6 +228,7 @@ class Transport : public SegmentInspector {
 
   Mutex senders_mutex_;
   std::vector<Sender*> senders_ URMA_GUARDED_BY(senders_mutex_);
+  std::atomic<bool> taking_over_{false};
   std::atomic<bool> ticking_{false};
   std::atomic<bool> seldom_{false};  // the tick that is due may be late for others
 

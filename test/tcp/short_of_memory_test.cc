@@ -10,6 +10,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
@@ -43,12 +44,19 @@ class ShortOfMemoryTest : public ProcessTest {
 constexpr seconds kEnds{8};
 // More than any of these causes.
 constexpr int kMostAllocations = 400;
+// Requests in flight.
+constexpr int kMany = 48;
 // Processes that run beside each other.
 constexpr size_t kAtOnce = 4;
 
 using Request = std::function<urma_jfs_wr_t(Self&)>;
 
+// Of the process: messages come into the first half of `memory`, and leave from the second.
+constexpr size_t kLarge = (1 << 20) + 4096;  // more than leaves in one piece
+char memory[2 * kLarge];
+urma_target_seg_t* segment;
 urma_sge_t local, remote;
+uint64_t last_request = 0;
 
 urma_jfs_wr_t write_to(Self& self) {
   local = piece(self.segment, self.out(), 8);
@@ -70,19 +78,27 @@ urma_jfs_wr_t add_to(Self& self) {
 
 Request message_of(size_t bytes) {
   return [bytes](Self& self) {
-    local = piece(self.segment, self.out(), bytes);
+    local = piece(segment, memory + kLarge, bytes);
     return send_request(self.queue, &local);
   };
 }
 
-// False if the post was refused, or the request has ended with an error.
-bool succeeds(Self& self, const Request& request) {
+// False if the post was refused.
+bool posts(Self& self, const Request& request) {
   urma_jfs_wr_t wr = request(self);
+  wr.user_ctx = ++last_request;
   urma_jfs_wr_t* bad = nullptr;
   const urma_status_t posted = self.endpoint.post(&wr, &bad);
   EXPECT_TRUE(posted == URMA_SUCCESS || posted == URMA_ENOMEM) << posted;
-  return posted == URMA_SUCCESS &&
-         wait_for(self.endpoint.send_jfc, kEnds).status == URMA_CR_SUCCESS;
+  return posted == URMA_SUCCESS;
+}
+
+// The same if the request has ended with an error.
+bool succeeds(Self& self, const Request& request) {
+  if (!posts(self, request)) return false;
+  const urma_cr_t record = wait_for(self.endpoint.send_jfc, kEnds);
+  EXPECT_EQ(record.user_ctx, last_request);
+  return record.status == URMA_CR_SUCCESS;
 }
 
 // What a failure has ended may end the first requests after it.
@@ -96,13 +112,18 @@ void expect_recovery(Self& self, const Request& request) {
 std::unique_ptr<Child> fail(int number, const std::function<void(Self&)>& before,
                             const std::function<void(Self&)>& work, const Request& later) {
   return std::make_unique<Child>("self", [=](Channel& channel) {
-    Self& self = *new Self;  // ends with its process
-    for (int i = 0; i < 16; ++i) self.endpoint.post_receive(self.segment, self.in(), kHalf);
+    Config config;
+    config.events = true;
+    Self& self = *new Self(config);  // ends with its process
+    segment = self.endpoint.add(memory, sizeof(memory));
+    for (int i = 0; i < 16; ++i) self.endpoint.post_receive(segment, memory, kLarge);
     before(self);
     until_one_fails = number;
     work(self);
-    const bool failed = until_one_fails.exchange(0) == 0;
+    // Below 0 if two threads allocated at once.
+    const bool failed = until_one_fails.exchange(0) <= 0;
     expect_recovery(self, later);
+    EXPECT_TRUE(has_nothing(self.endpoint.send_jfc));
     channel.send(failed);
   });
 }
@@ -134,7 +155,31 @@ TEST_F(ShortOfMemoryTest, TheFirstWriteEnds) { fail_each(nullptr, write_to); }
 
 TEST_F(ShortOfMemoryTest, TheFirstMessageEnds) { fail_each(nullptr, message_of(8)); }
 
-TEST_F(ShortOfMemoryTest, ALargeMessageEnds) { fail_each(write_to, message_of(kHalf)); }
+TEST_F(ShortOfMemoryTest, ALargeMessageEnds) { fail_each(write_to, message_of(kLarge)); }
+
+// The service thread receives their reports, at once, and wakes whoever waits for them.
+TEST_F(ShortOfMemoryTest, ManyWritesEnd) {
+  fail_each([](Self& self) { EXPECT_TRUE(succeeds(self, write_to)); },
+            [](Self& self) {
+              const urma_status_t armed = urma_rearm_jfc(self.endpoint.send_jfc, false);
+              EXPECT_TRUE(armed == URMA_SUCCESS || armed == URMA_ENOMEM) << armed;
+              bool under_way[kMany + 1] = {};
+              const uint64_t before = last_request;
+              int posted = 0;
+              for (int i = 0; i < kMany; ++i) {
+                if (!posts(self, write_to)) continue;
+                under_way[last_request - before] = true;
+                ++posted;
+              }
+              for (; posted > 0; --posted) {
+                const urma_cr_t record = wait_for(self.endpoint.send_jfc, kEnds);
+                const uint64_t number = record.user_ctx - before;
+                ASSERT_LE(number, uint64_t{kMany});
+                EXPECT_TRUE(std::exchange(under_way[number], false)) << number;
+              }
+            },
+            write_to);
+}
 
 TEST_F(ShortOfMemoryTest, AReadEnds) { fail_each(write_to, read_from); }
 
@@ -166,18 +211,18 @@ TEST_F(ShortOfMemoryTest, AnImportEnds) {
 // Its peer, which has written to it, is told.
 TEST_F(ShortOfMemoryTest, ARegistrationEnds) {
   static char other[64];
-  static urma_target_seg_t* segment;
+  static urma_target_seg_t* ending;
   fail_each(
       [](Self& self) {
-        segment = self.endpoint.add(other, sizeof(other));
-        urma_target_seg_t* const imported = self.endpoint.import(self.endpoint.segment_id(segment));
+        ending = self.endpoint.add(other, sizeof(other));
+        urma_target_seg_t* const imported = self.endpoint.import(self.endpoint.segment_id(ending));
         EXPECT_TRUE(succeeds(self, [imported](Self& writer) {
           local = piece(writer.segment, writer.out(), 8);
           remote = piece(imported, other, 8);
           return write_request(writer.queue, &local, &remote);
         }));
       },
-      [](Self& self) { self.endpoint.remove(segment); }, write_to);
+      [](Self& self) { self.endpoint.remove(ending); }, write_to);
 }
 
 // That of a queue that begins anew, and the next one.

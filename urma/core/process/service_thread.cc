@@ -204,7 +204,12 @@ Service::TimerId ServiceThread::after(uint64_t delay_ns, Task task) {
   const uint64_t deadline = monotonic_ns() + delay_ns;
   // First: no timer is due that could not be cancelled.
   deadline_of_timer_[id] = deadline;
-  timers_.emplace(Deadline{deadline, id}, std::move(task));
+  try {
+    timers_.emplace(Deadline{deadline, id}, std::move(task));
+  } catch (...) {
+    deadline_of_timer_.erase(id);
+    throw;
+  }
   return id;
 }
 

@@ -167,8 +167,8 @@ void Connection::tell_ended() {
     tell_requests();
     unanswered.swap(tickets_);
   }
-  for (const auto& [ticket, answered] : unanswered) {
-    guarded(URMA_LOG_SITE, [&] { answered(Answer::kUnreachable, {}); });
+  for (const auto& asked : unanswered) {
+    guarded(URMA_LOG_SITE, [&] { asked.second(Answer::kUnreachable, {}); });
   }
 }
 

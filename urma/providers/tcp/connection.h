@@ -64,7 +64,7 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
     return gone() || stream_->met_host();
   }
   const Peer& peer() const { return peer_; }  // once it is open
-  // The next one of a list of the wire.
+  // The next one of a list of the wire, under that list's lock or on the service thread.
   std::shared_ptr<Connection> next_lost;
   const urma_eid_t& here() const { return here_; }
   uint64_t age_ns() const { return monotonic_ns() - began_ns_; }
@@ -101,14 +101,17 @@ class Connection final : public WireOwner, public std::enable_shared_from_this<C
   // case: here, if it cannot be asked.
   template <typename Body>
   void ask(Body body, OnAnswer answered) {
-    const MutexLock lock(mutex_);
-    ending_where_it_fails([&] {
-      mutex_.assume_held();
-      if (gone()) return;
-      body.ticket = add_ticket(&answered);
-      put(body);
-      flush();
-    });
+    {
+      const MutexLock lock(mutex_);
+      ending_where_it_fails([&] {
+        mutex_.assume_held();
+        if (gone()) return;
+        body.ticket = add_ticket(&answered);
+        put(body);
+        flush();
+      });
+    }
+    // Without the lock: it may ask others, and call the program.
     if (answered) answered(Answer::kUnreachable, {});
   }
   void tell_unregistered(SegmentRef segment);

@@ -116,8 +116,9 @@ class SendingEnd {
   uint32_t way_ = 0;
   std::optional<Answer> answer_ URMA_GUARDED_BY(mutex_);
   uint32_t members_ URMA_GUARDED_BY(mutex_) = 0;
-  std::deque<Sent> sent_ URMA_GUARDED_BY(mutex_);  // and not received
-  uint64_t begun_ URMA_GUARDED_BY(mutex_) = 0;     // the last of sent_ has this number
+  // And not received, or not reaped once it is closed.
+  std::deque<Sent> sent_ URMA_GUARDED_BY(mutex_);
+  uint64_t begun_ URMA_GUARDED_BY(mutex_) = 0;  // the last of sent_ has this number
   uint64_t sent_bytes_ URMA_GUARDED_BY(mutex_) = 0;
   std::optional<Large> large_ URMA_GUARDED_BY(mutex_);
   bool closing_ URMA_GUARDED_BY(mutex_) = false;

@@ -135,6 +135,8 @@ void Wire::stop() {
   for (const auto& [key, search] : std::exchange(searches_, {})) {
     end_search(search, Answer::kUnreachable, nullptr);
   }
+  // No beat follows that could.
+  forget_lost();
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -274,8 +276,9 @@ void Wire::join(const Ref& connection, const Ref& first) {
   if (awaits == greetings_.end()) {
     end_greeting(connection, first);
   } else {
-    std::ranges::move(std::exchange(greetings_[connection->number()].told, {}),
-                      std::back_inserter(awaits->second.told));
+    auto& waiting = greetings_[connection->number()].told;
+    awaits->second.told.reserve(awaits->second.told.size() + waiting.size());
+    std::ranges::move(waiting, std::back_inserter(awaits->second.told));
     greetings_.erase(connection->number());
   }
   connection->end("");
@@ -497,7 +500,12 @@ bool Wire::progress() {
   polls_.fetch_add(1, std::memory_order_relaxed);
   const bool spins = spinning_.load(std::memory_order_relaxed);
   if (!spins && polls_in_a_row_.fetch_add(1, std::memory_order_relaxed) == polls_to_spin_.load()) {
-    post([this] { begin_spinning(); });
+    const urma_status_t posted = guarded(URMA_LOG_SITE, [this] {
+      post([this] { begin_spinning(); });
+      return URMA_SUCCESS;
+    });
+    // Later polls count anew.
+    if (posted != URMA_SUCCESS) polls_in_a_row_.store(0, std::memory_order_relaxed);
   }
   if (has_debtors_.load()) push_debtors();
   if (!list_mutex_.try_lock()) return false;
@@ -722,10 +730,10 @@ void Wire::end_greediest() {
 void Wire::await() {
   if (beating_.load() || beating_.exchange(true)) return;
   const uint64_t pause = timeout_ns_ / kBeatsPerTimeout;
-  itimerspec once = {};
-  once.it_value.tv_sec = static_cast<time_t>(pause / 1'000'000'000);
-  once.it_value.tv_nsec = static_cast<long>(pause % 1'000'000'000);
-  ::timerfd_settime(beats_.get(), 0, &once, nullptr);
+  itimerspec after = {};
+  after.it_value.tv_sec = static_cast<time_t>(pause / 1'000'000'000);
+  after.it_value.tv_nsec = static_cast<long>(pause % 1'000'000'000);
+  ::timerfd_settime(beats_.get(), 0, &after, nullptr);
 }
 
 void Wire::beat() {
