@@ -137,7 +137,7 @@ int CompletionQueue::finish_poll(int got, const urma_cr_t* cr) noexcept {
     note_idle_polls();
   poll_lock_->leave();
   if (unfinished) [[unlikely]]
-    transport_->take_over();
+    guarded(URMA_LOG_SITE, [this] { transport_->take_over(); });
   if (sweeps) [[unlikely]]
     transport_->progress_receives();
   return got;

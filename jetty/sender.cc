@@ -158,7 +158,13 @@ void Sender::look_after() {
   // Sequentially consistent, as the accesses in serve() and tick(): either this thread sees that
   // no tick is due and starts one, or the tick sees that this sender has something pending.
   // SYNC(pending): pairs with the exchange in leave_to_polls().
-  if (!pending_.exchange(true)) transport_->watch_pending();
+  if (pending_.exchange(true)) return;
+  const urma_status_t watched = guarded(URMA_LOG_SITE, [this] {
+    transport_->watch_pending();
+    return URMA_SUCCESS;
+  });
+  // The next post, or the arming of who sleeps, tries it again.
+  if (watched != URMA_SUCCESS) pending_.store(false);
 }
 
 // True, with one log line, if the queue's mode does not support the request.

@@ -2,6 +2,7 @@
 #include "jetty/transport.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "jetty/sender.h"
@@ -219,11 +220,12 @@ void Transport::serve_senders_round() {
 
 template <typename Round>
 void Transport::post_due(std::atomic<bool>* due, const Round& round) {
-  const urma_status_t posted = guarded(URMA_LOG_SITE, [&] {
+  try {
     service_->post(round);
-    return URMA_SUCCESS;
-  });
-  if (posted != URMA_SUCCESS) due->store(false);
+  } catch (...) {
+    due->store(false);
+    throw;
+  }
 }
 
 void Transport::take_over() {
@@ -312,18 +314,18 @@ void Transport::tick_soon() {
 
 // At once, if there is no memory for a timer.
 void Transport::tick_later() {
-  const urma_status_t later = guarded(URMA_LOG_SITE, [this] {
+  if (stopped()) return;
+  try {
     tick_timer_ = service_->after(tick_ns_, [this] { tick(); });
-    return URMA_SUCCESS;
-  });
-  if (later == URMA_SUCCESS) return;
-  service_->post([this] {
-    if (!stopped()) tick();
-  });
+  } catch (const std::bad_alloc&) {
+    post_due(&ticking_, [this] {
+      if (!stopped()) tick();
+    });
+  }
 }
 
 void Transport::tick() {
-  tick_timer_ = 0;
+  if (tick_timer_ != 0) service_->cancel(std::exchange(tick_timer_, 0));
   // Cleared before the look at the senders; see Sender::look_after.
   // SYNC(ticking): what was stored before each watch_pending() that found a tick due is visible
   // after an exchange. A store would let the look at the bells pass it.

@@ -178,11 +178,11 @@ class Transport : public SegmentInspector {
   // Goes on with the requests of armed JFCs: something that they may wait for has come. Service
   // thread.
   void serve_senders();
-  // Goes on with what armed JFCs have begun. Any thread. Never fails: without memory, a later call
-  // asks again.
+  // Goes on with what armed JFCs have begun: one round for all who ask before it begins. Any thread.
+  // Throws std::bad_alloc; then a later call asks again.
   void take_over();
   // A request could not be executed at once. Polls of its JFC go on with it; if nobody polls,
-  // the service thread does. Any thread, with the sender's lock held. Never fails, as take_over().
+  // the service thread does. Any thread, with the sender's lock held. Throws as take_over().
   virtual void watch_pending();
   // Calls jfc->raise_delayed(arming) after `us` microseconds, unless forget_delayed() is called
   // before. Any thread.
@@ -210,7 +210,7 @@ class Transport : public SegmentInspector {
   void tick();
   void tick_soon();
   void tick_later();
-  // Has the service thread begin a round that is due; nothing is due if that fails.
+  // Has the service thread begin a round that is due; nothing is due if that throws.
   template <typename Round>
   void post_due(std::atomic<bool>* due, const Round& round);
 

@@ -169,6 +169,11 @@ void Copies::start(Copy* copy, const CopyPiece& piece, End to, End from) {
                                                                     piece.bytes / kBytesPerEngine)),
                            1, kMostEngines);
   const uint64_t share = (piece.bytes / count + kPage - 1) / kPage * kPage;
+  {
+    // What has begun must be known.
+    const MutexLock lock(mutex_);
+    copy->parts_.reserve(copy->parts_.size() + count);
+  }
   for (uint64_t at = 0; at < piece.bytes; at += share) {
     const uint64_t bytes = std::min(share, piece.bytes - at);
     Signal* const signal = signals_.take();

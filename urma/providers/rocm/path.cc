@@ -23,6 +23,7 @@ bool Path::advance() {
 
 // Copies of reads and writes in progress end by themselves, and say how.
 void Path::next_begins() {
+  current_.copy.reset();
   current_ = {};
   QueuePath::next_begins();
 }

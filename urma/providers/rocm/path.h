@@ -37,8 +37,8 @@ class Path : public shm::QueuePath {
   };
   // What the first pending request waits for.
   struct Current {
-    CopyHandle copy;
     std::unique_ptr<Buffer> buffer;
+    CopyHandle copy;      // ends before its buffer
     uint64_t bytes = 0;   // bytes of the buffer in use
     bool staged = false;  // the message lies in the buffer
   };

@@ -22,11 +22,13 @@ constexpr uint64_t kOfItsQueues = 1536;
 // The sending end
 // -------------------------------------------------------------------------------------------------
 
-// The JFC lives while it is set here.
+// The JFC lives while it is set here. What is told stands, also where nobody can be woken at once:
+// the next tick of its queue looks.
 void SendingEnd::tell() {
   // Release pairs with the acquire in quiet().
   told_.store(true, std::memory_order_release);
-  if (jfc_ != nullptr) engine_->arrived(*jfc_);
+  if (jfc_ == nullptr) return;
+  guarded(URMA_LOG_SITE, [this, jfc = jfc_] { engine_->arrived(*jfc); });
 }
 
 bool SendingEnd::reap(WireReport* report) {
