@@ -178,8 +178,8 @@ class Transport : public SegmentInspector {
   // Goes on with the requests of armed JFCs: something that they may wait for has come. Service
   // thread.
   void serve_senders();
-  // Goes on with what armed JFCs have begun: one round for all who ask before it begins. Any thread.
-  // Throws std::bad_alloc; then a later call asks again.
+  // Goes on with what armed JFCs have begun: one round for all who ask before it begins. Any
+  // thread. Throws std::bad_alloc; then a later call asks again.
   void take_over();
   // A request could not be executed at once. Polls of its JFC go on with it; if nobody polls,
   // the service thread does. Any thread, with the sender's lock held. Throws as take_over().
