@@ -2,31 +2,14 @@
 //
 // One allocation fails, of a post, of a poll or of the service thread: the request of that moment
 // ends, and the next one succeeds. What ends something needs no memory.
-#include <errno.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <functional>
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/scarce_malloc.h"
 #include "test/process/self.h"
-
-extern "C" void* __libc_malloc(size_t size);
-
-namespace {
-
-std::atomic<int> until_one_fails{0};  // 0: none
-
-}  // namespace
-
-extern "C" void* malloc(size_t size) {
-  if (until_one_fails.load() > 0 && until_one_fails.fetch_sub(1) == 1) {
-    errno = ENOMEM;
-    return nullptr;
-  }
-  return __libc_malloc(size);
-}
 
 namespace urma_test {
 namespace {

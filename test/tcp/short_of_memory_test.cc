@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <atomic>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -14,23 +13,8 @@
 
 #include "test/process/endpoint.h"
 #include "test/process/harness.h"
+#include "test/process/scarce_malloc.h"
 #include "test/process/self.h"
-
-extern "C" void* __libc_malloc(size_t size);
-
-namespace {
-
-std::atomic<int> until_one_fails{0};  // 0: none
-
-}  // namespace
-
-extern "C" void* malloc(size_t size) {
-  if (until_one_fails.load() > 0 && until_one_fails.fetch_sub(1) == 1) {
-    errno = ENOMEM;
-    return nullptr;
-  }
-  return __libc_malloc(size);
-}
 
 namespace urma_test {
 namespace {
@@ -120,7 +104,6 @@ std::unique_ptr<Child> fail(int number, const std::function<void(Self&)>& before
     before(self);
     until_one_fails = number;
     work(self);
-    // Below 0 if two threads allocated at once.
     const bool failed = until_one_fails.exchange(0) <= 0;
     expect_recovery(self, later);
     EXPECT_TRUE(has_nothing(self.endpoint.send_jfc));
