@@ -134,7 +134,7 @@ class Transport : public SegmentInspector {
   Faults* faults() { return faults_.get(); }
   // As if the process that owns the target had ended: everything in flight to it ends, if there
   // is a connection, and bound jetties fail. Then calls lost(); the next request connects anew.
-  // Others keep lost. NOLINTNEXTLINE(performance-unnecessary-value-param)
+  // Overrides keep it. NOLINTNEXTLINE(performance-unnecessary-value-param)
   virtual void lose_connection(const RemoteQueue& /*target*/, std::function<void()> lost) {
     lost();
   }

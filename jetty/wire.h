@@ -240,7 +240,7 @@ class Wire {
   virtual void connect_ahead(const RemoteQueue& /*target*/) {}
   // Breaks the connection to the owner of the target, as a network does (URMA_FAULT), and calls
   // lost() once everybody who watches the owner knows. Any thread.
-  // Others keep lost. NOLINTNEXTLINE(performance-unnecessary-value-param)
+  // Overrides keep it. NOLINTNEXTLINE(performance-unnecessary-value-param)
   virtual void lose_connection(const RemoteQueue& /*target*/, std::function<void()> lost) {
     lost();
   }

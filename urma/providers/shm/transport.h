@@ -89,7 +89,7 @@ class Transport : public DirectoryTransport {
   // calls attached() exactly once. Memory that was attached over the same link is not attached
   // again. Throws Error.
   virtual void attach(const std::shared_ptr<Link>& /*link*/, const SegmentGrant& /*granted*/,
-                      // Others keep it. NOLINTNEXTLINE(performance-unnecessary-value-param)
+                      // Overrides keep it. NOLINTNEXTLINE(performance-unnecessary-value-param)
                       Attached& /*fds*/, OnAttached /*attached*/) {}
   virtual uint64_t attach_ns() const { return 0; }
 
